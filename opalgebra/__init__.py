@@ -1,0 +1,50 @@
+"""A Transformer as an ordered product of noncommuting operators: derive its Dyson series, write it, verify it.
+
+Depth is discrete time, a layer is `1 + V`, later factors stand to the LEFT. The public names are resolved on first use,
+so that `import opalgebra` loads nothing heavy. From the bottom up, each module importing only what stands before it:
+
+    errors, display, space, scalar, expr    what an expression is
+    dressing, atoms, kernel, expand         dressing on states, names, theorems, expansion
+    series, architecture                    graded Dyson series; the symbolic Transformer
+    render, parse                           text, Unicode, LaTeX; and back
+    numeric                                 arrays for atoms, all orders in one pass, verification
+    models                                  one architecture, one file; loading and binding
+    plot, report, cli                       figures, documents, the command line
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "opalgebra.errors": "InputError LimitError ModelError NotLinearError OpalgebraError SpaceError",
+    "opalgebra.space": "FEATURES K ONE POSITIONS Space X",
+    "opalgebra.expr": "Atom Identity Operator Zero ordered_product",
+    "opalgebra.atoms": "atoms family state",
+    "opalgebra.dressing": "dressed source",
+    "opalgebra.kernel": "Equation Theorem equation left_dist",
+    "opalgebra.expand": "expand",
+    "opalgebra.series": "Series",
+    "opalgebra.architecture": "transformer",
+    "opalgebra.render.latex": "latex",
+    "opalgebra.parse": "parse",
+    "opalgebra.numeric.verify": "Report verify",
+    "opalgebra.models.bind": "bind",
+    "opalgebra.models.load": "load",
+    "opalgebra.report": "document",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'opalgebra' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

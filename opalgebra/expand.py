@@ -1,0 +1,49 @@
+"""Expansion: compositions over sums, as far as linearity allows, and on a state as far as dressing makes linear.
+
+The number of terms is known before anything is built: with m terms in the argument, a linear factor gives m terms, a
+nonlinear one a single term, a sum the total of its parts. So a factor is an affine function of m, and factors compose.
+"""
+
+from opalgebra.errors import LimitError
+from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, postorder
+from opalgebra.kernel import Theorem, distribute, dress, trans
+
+LIMIT = 200_000
+
+
+def expand(operator: Operator, *, limit: int | None = LIMIT) -> Theorem:
+    """The theorem `operator = its expansion`.
+
+    Right distribution always, left distribution over linear maps only; in a state, every nonlinear map is dressed first
+    (`F @ s = F<s> @ s + f<s>`) and so the expansion is complete. Backgrounds are left as they are. LimitError when the
+    expansion would have more than `limit` terms before collection (None: no limit).
+
+    >>> import opalgebra as oa
+    >>> A, B, C = oa.atoms("A B C", kind="linear")
+    >>> print(oa.expand((A + B) @ C))
+    |- (A + B) @ C = A @ C + B @ C
+    """
+    proof = dress(operator) if operator.is_state else None
+    subject = operator if proof is None else proof.rhs
+    count = expanded_count(subject)
+    if limit is not None and count > limit:
+        raise LimitError(f"the expansion has {count:,} terms and the limit is {limit:,}; pass limit={count} to go on")
+    expansion = distribute(subject)
+    return expansion if proof is None else trans(proof, expansion)
+
+
+def expanded_count(operator: Operator) -> int:
+    """The number of terms of `distribute(operator)` before equal terms are collected; exact, without building them."""
+    growth: dict[Operator, tuple[int, int]] = {}
+    for node in postorder(operator, backgrounds=False):
+        if isinstance(node, Sum):
+            parts = [growth[term] for _, term in node.terms]
+            growth[node] = (sum(slope for slope, _ in parts), sum(constant for _, constant in parts))
+        elif isinstance(node, Compose):
+            (slope, constant), (inner_slope, inner_constant) = growth[node.left], growth[node.right]
+            growth[node] = (slope * inner_slope, slope * inner_constant + constant)
+        elif isinstance(node, Zero):
+            growth[node] = (0, 0)
+        else:
+            growth[node] = (1, 0) if node.is_linear or isinstance(node, Identity) else (0, 1)
+    return sum(growth[operator])

@@ -1,0 +1,426 @@
+"""What an operator expression is: a few immutable nodes, and constructors that apply only laws valid for ALL maps.
+
+Maps form a near-ring under pointwise `+` and composition `@`. The constructors below use, without asking whether a map
+is linear:
+
+    (A + B) + C = A + (B + C)      A + B = B + A      A + 0 = A      a A + b A = (a + b) A
+    (A @ B) @ C = A @ (B @ C)      1 @ A = A = A @ 1      0 @ A = 0      (c A) @ B = c (A @ B)
+
+and nothing else: `(A + B) @ C = A @ C + B @ C` also always holds but is left to `expand`, and `C @ (A + B)`,
+`C @ (c A)` and `C @ 0` stay as written. A state is an operator out of the one-point space `ONE`.
+
+Nodes are interned: equal expressions are one object, so `==` is identity, hashing is free and shared subterms are
+stored once. Kind and spaces are part of equality. Compositions are right-nested pairs, so `h_l = (1 + V_l) @ h_{l-1}`
+shares `h_{l-1}`. Every traversal is iterative: a product of 10,000 factors works.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, ClassVar, NoReturn, TypeVar, final
+from weakref import WeakValueDictionary
+
+from opalgebra.display import Displayed, render
+from opalgebra.errors import InputError, SpaceError
+from opalgebra.scalar import Scalar, ScalarLike, as_scalar, is_scalar
+from opalgebra.space import ONE, Kind, Space, X
+
+_NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9]\d*)(?:_(?:0|[1-9]\d*))*)?")
+
+
+_RESERVED = {"where", "source", "one", "zero"}
+
+Node = TypeVar("Node", bound="Operator")
+Terms = tuple[tuple[Scalar, "Operator"], ...]
+
+
+def _part(index: int) -> Any:
+    return property(lambda node: node.fields[index])
+
+
+class Operator(Displayed):
+    """An immutable map `domain -> codomain`, or a state when `domain` is `ONE`; abstract.
+
+    Built from atoms with `@` (composition, the right factor acts first), `+`, `-` and `*` (an exact scalar on the
+    left). A scalar `c` in a sum stands for `c` times the identity. `is_linear` says what the kinds of the atoms prove.
+    """
+
+    __slots__ = ("__weakref__", "codomain", "digest", "domain", "fields", "is_linear")
+    _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], "Operator"]] = WeakValueDictionary()
+
+    domain: Space
+    codomain: Space
+    is_linear: bool
+    digest: bytes
+    fields: tuple[Any, ...]
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        raise InputError(f"{cls.__name__} is built by @, +, dressed and source, not by its class; use those")
+
+    @classmethod
+    def _intern(cls: type[Node], fields: tuple[Any, ...], domain: Space, codomain: Space, is_linear: bool) -> Node:
+        key = (cls, fields)
+        known = Operator._interned.get(key)
+        if known is not None:
+            return known  # type: ignore[return-value]
+        node = object.__new__(cls)
+        digest = blake2b(cls.__name__.encode() + _encode(fields), digest_size=16).digest()
+        for name, value in (
+            ("domain", domain), ("codomain", codomain), ("is_linear", is_linear), ("digest", digest), ("fields", fields),
+        ):  # fmt: skip
+            object.__setattr__(node, name, value)
+        return Operator._interned.setdefault(key, node)  # type: ignore[return-value]
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"operators are immutable: {name} cannot be set")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return from_table, (table(self),)
+
+    def __repr__(self) -> str:
+        return render("declared", self)
+
+    @property
+    def is_state(self) -> bool:
+        """Whether this is a map out of the one-point space."""
+        return self.domain == ONE
+
+    @property
+    def kind(self) -> Kind:
+        """`linear`, `nonlinear` or `state`; an atom may have a more telling kind."""
+        if self.is_state:
+            return Kind.STATE
+        return Kind.LINEAR if self.is_linear else Kind.NONLINEAR
+
+    @property
+    def atoms(self) -> tuple["Atom", ...]:
+        """Every atom in the expression, backgrounds included, in order of name and numeric index."""
+        found = (node for node in postorder(self, backgrounds=True) if isinstance(node, Atom))
+        return tuple(sorted(found, key=lambda atom: atom.sort_key))
+
+    def __matmul__(self, other: "Operator") -> "Operator":
+        return compose(self, other) if isinstance(other, Operator) else NotImplemented
+
+    def __add__(self, other: "Operator | ScalarLike") -> "Operator":
+        return _plus(1, self, other)
+
+    def __sub__(self, other: "Operator | ScalarLike") -> "Operator":
+        return _plus(-1, self, other)
+
+    def __radd__(self, other: ScalarLike) -> "Operator":
+        return _plus(1, self, other)
+
+    def __rsub__(self, other: ScalarLike) -> "Operator":
+        return _plus(1, -self, other)
+
+    def __neg__(self) -> "Operator":
+        return -1 * self
+
+    def __rmul__(self, scalar: ScalarLike) -> "Operator":
+        if not is_scalar(scalar):
+            return NotImplemented
+        return linear_combination([(scalar, self)], self.domain, self.codomain)
+
+    def __mul__(self, other: object) -> NoReturn:
+        raise InputError("'*' multiplies by a scalar on the left and is not composition; write 2 * A, or A @ B")
+
+    def __pow__(self, exponent: int) -> "Operator":
+        if not isinstance(exponent, int) or exponent < 0:
+            raise InputError(f"a power of an operator is a natural number, not {exponent!r}; use repeated @")
+        return ordered_product([self] * exponent, space=self.domain)
+
+
+@final
+class Identity(Operator):
+    """The identity of a space."""
+
+    __slots__ = ()
+
+    def __new__(cls, space: Space = X) -> "Identity":
+        if space == ONE:
+            raise SpaceError("an identity of the one-point space was asked, but that is no space of vectors; use a state")
+        return cls._intern((space,), space, space, True)
+
+
+@final
+class Zero(Operator):
+    """The map that sends everything to zero; out of `ONE`, the zero state."""
+
+    __slots__ = ()
+
+    def __new__(cls, domain: Space = X, codomain: Space = X) -> "Zero":
+        return cls._intern((domain, codomain), domain, codomain, domain != ONE)
+
+
+@final
+class Atom(Operator):
+    """A named operator or state. A name ends in its indices: `V3` has index 3, `A2_1` has layer 2 and head 1.
+
+    `kind` is one of `linear`, `nonlinear`, `state`, or a part of a Transformer (`attention`, `ffn`, `norm`: nonlinear).
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> "Atom":
+        if kind not in list(Kind):
+            raise InputError(f"{name}: the kind {kind!r} is unknown; use one of {', '.join(Kind)}")
+        is_state = kind == Kind.STATE
+        domain = domain or (ONE if is_state else X)
+        if (domain == ONE) != is_state or codomain == ONE:
+            raise SpaceError(f"{name}: {domain} -> {codomain} is no {kind} operator; only a state is a map out of ONE")
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None or name in _RESERVED:
+            raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
+        return cls._intern((name, Kind(kind), domain, codomain), domain, codomain, kind == Kind.LINEAR)
+
+    name: str = _part(0)
+    kind: Kind = _part(1)
+
+    @property
+    def base(self) -> str:
+        """The name without its indices."""
+        return str(_NAME.fullmatch(self.name)["base"])  # type: ignore[index]
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        return tuple(map(int, self.name[len(self.base) :].split("_"))) if self.name != self.base else ()
+
+    @property
+    def layer(self) -> int | None:
+        """The first index: the layer of a vertex, counted from 1."""
+        return self.indices[0] if self.indices else None
+
+    @property
+    def head(self) -> int | None:
+        """The second index: the head of an attention vertex, counted from 0."""
+        return self.indices[1] if len(self.indices) > 1 else None
+
+    @property
+    def sort_key(self) -> tuple[Any, ...]:
+        """Orders atoms by base name, then by numeric index: V2 before V10."""
+        return (self.base, self.indices, str(self.kind), self.digest)
+
+
+@final
+class Sum(Operator):
+    """A linear combination of different operators that are themselves no sums; `2 A` is a sum of one term."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _make(cls, *terms: tuple[Scalar, Operator]) -> "Sum":
+        first = terms[0][1]
+        return cls._intern(terms, first.domain, first.codomain, all(term.is_linear for _, term in terms))
+
+    @property
+    def terms(self) -> Terms:
+        """Pairs (coefficient, operator), in an order fixed by their structure."""
+        return self.fields
+
+
+@final
+class Compose(Operator):
+    """`left @ right`: right acts first, and left is no composition."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _make(cls, left: Operator, right: Operator) -> "Compose":
+        return cls._intern((left, right), right.domain, left.codomain, left.is_linear and right.is_linear)
+
+    left: Operator = _part(0)
+    right: Operator = _part(1)
+
+
+@final
+class Dressed(Operator):
+    """`F<s>`: the linear part of a nonlinear atom F at the state s. A binding's split gives it a value."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _make(cls, operator: Atom, state: Operator) -> "Dressed":
+        return cls._intern((operator, state), operator.domain, operator.codomain, True)
+
+    operator: Atom = _part(0)
+    state: Operator = _part(1)
+
+
+@final
+class Source(Operator):
+    """`f<s>`: the state that is left over in `F @ s = F<s> @ s + f<s>`, for a nonlinear atom F."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _make(cls, operator: Atom, state: Operator) -> "Source":
+        return cls._intern((operator, state), ONE, operator.codomain, False)
+
+    operator: Atom = _part(0)
+    state: Operator = _part(1)
+
+
+def _encode(value: Any) -> bytes:
+    if isinstance(value, Operator):
+        return value.digest
+    if isinstance(value, tuple):
+        return b"(" + b"".join(map(_encode, value)) + b")"
+    text = str(value).encode()
+    return b"%d:%s" % (len(text), text)
+
+
+def _plus(sign: int, operator: Operator, other: object) -> Any:
+    if is_scalar(other):
+        if other == 0:
+            return operator
+        if operator.domain != operator.codomain:
+            raise SpaceError(
+                f"{other} in a sum is {other} times the identity, but {operator} maps {operator.domain} to "
+                f"{operator.codomain}; add an operator or state with these spaces"
+            )
+        multiple = sign * as_scalar(other)  # type: ignore[arg-type]
+        return linear_combination([(1, operator), (multiple, Identity(operator.domain))], operator.domain, operator.codomain)
+    if not isinstance(other, Operator):
+        return NotImplemented
+    return linear_combination([(1, operator), (sign, other)], operator.domain, operator.codomain)
+
+
+def linear_combination(terms: Iterable[tuple[ScalarLike, Operator]], domain: Space = X, codomain: Space = X) -> Operator:
+    """The sum of `coefficient * operator` over the terms, collected; the zero map when nothing is left.
+
+    Law: `(a A + b B)(v) = a A(v) + b B(v)` is the pointwise sum, so collecting equal operators holds for all maps.
+    SpaceError when a term is not a map `domain -> codomain`.
+    """
+    collected: dict[Operator, Scalar] = {}
+    for coefficient, operator in terms:
+        if (operator.domain, operator.codomain) != (domain, codomain):
+            raise SpaceError(
+                f"{operator} maps {operator.domain} to {operator.codomain} and cannot be added to a map from {domain} "
+                f"to {codomain}; the spaces of a sum are equal"
+            )
+        scale = as_scalar(coefficient)
+        for inner, term in operator.terms if isinstance(operator, Sum) else ((as_scalar(1), operator),):
+            if not isinstance(term, Zero):
+                collected[term] = collected.get(term, as_scalar(0)) + scale * inner
+    kept = sorted(((c, term) for term, c in collected.items() if c), key=lambda pair: pair[1].digest)
+    if not kept:
+        return Zero(domain, codomain)
+    if len(kept) == 1 and kept[0][0] == 1:
+        return kept[0][1]
+    return Sum._make(*kept)
+
+
+def compose(left: Operator, right: Operator) -> Operator:
+    """`left @ right`, right-nested, by the laws of the module docstring. SpaceError when the spaces do not fit."""
+    if left.domain != right.codomain:
+        raise SpaceError(f"{left} acts on {left.domain}, but {right} maps to {right.codomain}; compose maps whose spaces fit")
+    result = right
+    work: list[Operator | Scalar] = [left]
+    while work:
+        item = work.pop()
+        if not isinstance(item, Operator):
+            result = item * result
+        elif isinstance(item, Compose):
+            work += (item.left, item.right)
+        elif isinstance(item, Sum) and len(item.terms) == 1:
+            work += item.terms[0]
+        elif isinstance(item, Zero):
+            result = Zero(result.domain, item.codomain)
+        elif isinstance(result, Identity):
+            result = item
+        elif not isinstance(item, Identity):
+            result = Compose._make(item, result)
+    return result
+
+
+def ordered_product(factors: Iterable[Operator], *, space: Space | None = None) -> Operator:
+    """The composition in which the first factor given acts first: `[A, B, C]` gives `C @ B @ A`.
+
+    An empty product is the identity of `space`, which it then needs (SpaceError).
+    """
+    result: Operator | None = None
+    for factor in factors:
+        result = factor if result is None else compose(factor, result)
+    if result is not None:
+        return result
+    if space is None:
+        raise SpaceError("an empty product is the identity of a space that was not named; pass space=")
+    return Identity(space)
+
+
+def factors(operator: Operator) -> list[Operator]:
+    """The factors of a composition from left to right."""
+    found = []
+    while isinstance(operator, Compose):
+        found.append(operator.left)
+        operator = operator.right
+    return [*found, operator]
+
+
+def terms(operator: Operator) -> Terms:
+    """The terms of a linear combination as pairs (coefficient, operator); the zero map has none."""
+    if isinstance(operator, Sum):
+        return operator.terms
+    return () if isinstance(operator, Zero) else ((as_scalar(1), operator),)
+
+
+def children(operator: Operator, *, backgrounds: bool) -> tuple[Operator, ...]:
+    """The direct parts of a node; the atom and state of a dressing count as parts when `backgrounds` is true."""
+    if isinstance(operator, Sum):
+        return tuple(term for _, term in operator.terms)
+    if isinstance(operator, Compose) or (backgrounds and isinstance(operator, Dressed | Source)):
+        return operator.fields
+    return ()
+
+
+def postorder(*roots: Operator, backgrounds: bool) -> Iterator[Operator]:
+    """Every node below the roots once, parts before wholes, without recursion."""
+    seen: set[Operator] = set()
+    stack: list[tuple[Operator, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((part, False) for part in reversed(children(node, backgrounds=backgrounds)))
+
+
+def table(root: Operator) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """The expression as rows (class name, fields), parts before wholes; in the fields an integer names an earlier row."""
+    position: dict[Operator, int] = {}
+
+    def encoded(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(encoded, value))
+        return position[value] if isinstance(value, Operator) else value
+
+    rows = []
+    for node in postorder(root, backgrounds=True):
+        rows.append((type(node).__name__, encoded(node.fields)))
+        position[node] = len(position)
+    return tuple(rows)
+
+
+def from_table(rows: Iterable[tuple[str, tuple[Any, ...]]]) -> Operator:
+    """The inverse of `table`: interns again, so that the result equals the original."""
+    built: list[Operator] = []
+
+    def decoded(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(decoded, value))
+        return built[value] if isinstance(value, int) else value
+
+    for name, fields in rows:
+        parts = decoded(fields)
+        match name:
+            case "Atom":
+                built.append(Atom(parts[0], kind=parts[1], domain=parts[2], codomain=parts[3]))
+            case "Identity":
+                built.append(Identity(*parts))
+            case "Zero":
+                built.append(Zero(*parts))
+            case _:
+                node: Any = {"Sum": Sum, "Compose": Compose, "Dressed": Dressed, "Source": Source}[name]
+                built.append(node._make(*parts))
+    return built[-1]

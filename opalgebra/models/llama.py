@@ -1,0 +1,85 @@
+"""The Llama family: pre-norm, sequential, RMSNorm, rotary positions, grouped-query attention, gated feed-forward network.
+
+A layer is `(1 + F M)(1 + A N)`. Weights are read in place: self_attn.{q,k,v,o}_proj, mlp.{gate,up,down}_proj,
+input_layernorm and post_attention_layernorm (the norm before the feed-forward network). The rotary table is the model's own.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opalgebra.errors import ModelError
+from opalgebra.models.family import Parts
+from opalgebra.numeric.binding import Readout
+from opalgebra.numeric.blocks import Attention, GatedFFN, RMSNorm
+from opalgebra.numeric.faithful import faithful
+
+MODEL_TYPES = ("llama",)
+
+
+def points(network: Any) -> list[torch.nn.Module]:
+    """The modules that read the residual stream, in order, the final norm last."""
+    base = _base(network)
+    norms = [norm for layer in base.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
+    return [*norms, base.norm]
+
+
+def read(network: Any, ids: Tensor, split: dict[str, str]) -> Parts:
+    """The embedding of ids (batch, tokens), the maps of every stage, and the read-out. ModelError for unknown options."""
+    _check(network)
+    base, config = _base(network), network.config
+    with faithful(network):
+        embedded = base.embed_tokens(ids)
+        positions = torch.arange(ids.shape[1], device=ids.device)[None]
+        cosine, sine = (table[0] for table in base.rotary_emb(embedded, positions))
+    maps = []
+    for layer in base.layers:
+        inner, mlp = layer.self_attn, layer.mlp
+        attention = Attention(
+            query=inner.q_proj.weight, key=inner.k_proj.weight, value=inner.v_proj.weight, output=inner.o_proj.weight,
+            query_bias=inner.q_proj.bias, key_bias=inner.k_proj.bias, value_bias=inner.v_proj.bias,
+            output_bias=inner.o_proj.bias, heads=config.num_attention_heads, key_heads=config.num_key_value_heads,
+            scaling=inner.scaling, cosine=cosine, sine=sine, split=split["attention"],
+        )  # fmt: skip
+        ffn = GatedFFN(
+            gate=mlp.gate_proj.weight, up=mlp.up_proj.weight, down=mlp.down_proj.weight, gate_bias=mlp.gate_proj.bias,
+            up_bias=mlp.up_proj.bias, down_bias=mlp.down_proj.bias, activation=mlp.act_fn, split=split["ffn"],
+        )  # fmt: skip
+        maps += [(_norm(layer.input_layernorm), attention), (_norm(layer.post_attention_layernorm), ffn)]
+    head = getattr(network, "lm_head", None)
+    readout = Readout(_norm(base.norm), getattr(head, "weight", None), getattr(head, "bias", None))
+    return Parts(embedded, maps, readout, len(base.layers), config.num_attention_heads)
+
+
+def _base(network: Any) -> Any:
+    return getattr(network, "model", network)
+
+
+def _norm(module: Any) -> RMSNorm:
+    return RMSNorm(module.weight, module.variance_epsilon)
+
+
+def _check(network: Any) -> None:
+    """Refuses a configuration that says more than this adapter knows."""
+    from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
+
+    if not isinstance(network, LlamaForCausalLM | LlamaModel):
+        raise ModelError(
+            f"{type(network).__name__} is a Llama model with a head or class that is not known; pass its LlamaModel or a "
+            "LlamaForCausalLM"
+        )
+    known = {*LlamaConfig().to_dict(), *_HARMLESS}
+    named = (key for key in network.config.to_dict() if not key.startswith("_") and not key.endswith("_token_id"))
+    unknown = sorted(key for key in named if key not in known)
+    if unknown:
+        raise ModelError(
+            f"the configuration of {type(network).__name__} has {unknown[0]!r}, which the Llama adapter does not know; "
+            "remove it if it does not change the forward pass"
+        )
+    if getattr(network.config, "pretraining_tp", 1) != 1:
+        raise ModelError("pretraining_tp other than 1 changes the order of products and is not known here; set it to 1")
+
+
+# Attributes that checkpoints of this family carry and that no forward pass reads.
+_HARMLESS = frozenset({"is_llama_config", "rope_interleaved", "torch_dtype", "transformers.js_config"})

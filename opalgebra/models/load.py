@@ -1,0 +1,178 @@
+"""A name, a folder, a hub id or a model object becomes one record: the network, its tokenizer and a name."""
+
+import copy
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from opalgebra.errors import InputError, ModelError
+from opalgebra.models.packages import KNOWN, NEEDS_MODELS, quiet, weights_folder
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A network with the tokenizer that belongs to it, or None where the caller gives token ids."""
+
+    network: torch.nn.Module
+    tokenizer: object | None
+    name: str
+
+    def __repr__(self) -> str:
+        first = next(self.network.parameters())
+        count = sum(parameter.numel() for parameter in self.network.parameters())
+        dtype = str(first.dtype).removeprefix("torch.")
+        return f"Model({self.name}: {type(self.network).__name__}, {count:,} parameters, {dtype}, {first.device})"
+
+    def token_ids(self, text: str) -> list[int]:
+        """The ids of a text as the tokenizer gives them by default. InputError without a tokenizer."""
+        if self.tokenizer is None:
+            raise InputError(f"{self.name} has no tokenizer to read a text; pass token ids, or tokenizer= to load")
+        return list(self.tokenizer(text)["input_ids"])  # type: ignore[operator]
+
+    def token_id(self, token: str | int) -> int:
+        """The id of a text that is exactly one token, special tokens apart; an id is returned as it is. InputError."""
+        vocabulary = self.network.config.vocab_size
+        if isinstance(token, int):
+            if not 0 <= token < vocabulary:
+                raise InputError(f"token id {token} was asked; ids of {self.name} run from 0 to {vocabulary - 1:,}")
+            return token
+        if self.tokenizer is None:
+            raise InputError(f"{self.name} has no tokenizer to read {token!r}; pass a token id")
+        ids = list(self.tokenizer(token, add_special_tokens=False)["input_ids"])  # type: ignore[operator]
+        if len(ids) != 1:
+            raise InputError(f"{token!r} is {len(ids)} tokens of {self.name}; give a text that is one token, or an id")
+        return int(ids[0])
+
+    def token_texts(self, ids: Sequence[int]) -> list[str]:
+        """What the reader sees of each token; the ids themselves without a tokenizer."""
+        if self.tokenizer is None:
+            return [str(index) for index in ids]
+        return [self.tokenizer.decode([index]) for index in ids]  # type: ignore[attr-defined]
+
+
+def load(
+    name: str | os.PathLike | torch.nn.Module,
+    *,
+    dtype: torch.dtype | str | None = None,
+    device: torch.device | str | None = None,
+    tokenizer: object | None = None,
+) -> Model:
+    """The model of a known name, a local folder, a hub id, or a model object, ready to be bound.
+
+    name: "smollm2" or "minilm" (weights from a package, converted once under `cache_folder()`); a folder written by
+    save_pretrained ("./smollm2" if it has a known name); a hub id; or a torch module. Only safetensors are read, and
+    no code of a repository is run.
+    dtype, device: float64 and "cpu" by default for what is loaded here. A model object keeps its own unless one is
+    given; a different one gives a converted copy, and the object itself is never changed.
+    tokenizer: for a model object, which has none else; replaces the one found for a name.
+
+    What is loaded here is in evaluation mode, with eager attention and without gradients. Raises ModelError (unknown
+    name, missing package, weights that cannot be read) and InputError (dtype or device).
+
+    >>> load(torch.nn.Linear(2, 3))
+    Model(Linear: Linear, 9 parameters, float32, cpu)
+    """
+    if isinstance(name, torch.nn.Module):
+        return Model(_converted(name, dtype, device), tokenizer, type(name).__name__)
+    dtype = _dtype(dtype or torch.float64)
+    device = _device(device or "cpu", dtype)
+    text = os.fspath(name)
+    network, found = _read(text, dtype)
+    network.eval().requires_grad_(False)
+    return Model(network.to(device), found if tokenizer is None else tokenizer, text)
+
+
+def _converted(network: torch.nn.Module, dtype, device) -> torch.nn.Module:
+    first = next(network.parameters(), None)
+    if first is None:
+        raise ModelError(f"cannot use {type(network).__name__}: it has no parameters; give a Transformer's model object")
+    wished_dtype = first.dtype if dtype is None else _dtype(dtype)
+    wished_device = first.device if device is None else _device(device, wished_dtype)
+    floating = [value for value in network.parameters() if value.is_floating_point()]
+    if dtype is not None and any(value.dtype != wished_dtype for value in floating):
+        network = copy.deepcopy(network).to(wished_dtype)
+    if device is not None and any(value.device != wished_device for value in network.parameters()):
+        network = copy.deepcopy(network).to(wished_device)
+    return network
+
+
+def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None]:
+    try:
+        import transformers
+    except ImportError as error:
+        raise ModelError(f"cannot load {name!r}: this {NEEDS_MODELS}") from error
+    known = any(name == entry.name for entry in KNOWN)
+    source = str(weights_folder(name)) if known else name
+    try:
+        config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
+    except OSError as error:
+        raise ModelError(_unknown(name, source if known else None)) from error
+    except ValueError as error:
+        raise ModelError(
+            f"cannot load {name!r}: transformers {transformers.__version__} does not know its architecture "
+            f"({_first_line(error)}); save it from a model class of transformers, or upgrade transformers"
+        ) from error
+    architecture = (config.architectures or ["AutoModel"])[0]
+    kind = getattr(transformers, architecture, None)
+    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel | transformers.AutoModel)):
+        raise ModelError(
+            f"cannot load {name!r}: its class {architecture} is not part of transformers {transformers.__version__}, "
+            "and code of a repository is never run; load it yourself and give the model object"
+        )
+    try:
+        with quiet():
+            network = kind.from_pretrained(
+                source, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
+            )
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"cannot load {name!r}: the weights in {source} cannot be read ({_first_line(error)}); "
+            + ("delete this folder and load again" if known else "only safetensors files are read")
+        ) from error
+    try:
+        with quiet():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError):
+        tokenizer = None
+    return network, tokenizer
+
+
+def _unknown(name: str, folder: str | None) -> str:
+    if folder is not None:
+        return f"cannot load {name!r}: the folder {folder} cannot be read; delete it and load again"
+    names = ", ".join(repr(entry.name) for entry in KNOWN)
+    if Path(name).is_dir():
+        return f"cannot load {name!r}: the folder has no config.json; give a folder written by save_pretrained"
+    return (
+        f"cannot load {name!r}: it is not a known name ({names}) nor a local folder, and the Hugging Face hub has no "
+        "such model or cannot be reached; give one of these names, a folder written by save_pretrained, a hub id, or a "
+        "model object"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def _dtype(wished: torch.dtype | str) -> torch.dtype:
+    allowed = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    dtype = allowed.get(wished, wished) if isinstance(wished, str) else wished
+    if dtype not in allowed.values():
+        raise InputError(f"dtype {str(wished)!r} is not a floating dtype of a model; give one of {', '.join(allowed)}")
+    return dtype
+
+
+def _device(wished: torch.device | str, dtype: torch.dtype) -> torch.device:
+    try:
+        device = torch.device(wished)
+        device = torch.empty(0, dtype=dtype, device=device).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InputError(
+            f"device {str(wished)!r} cannot hold {str(dtype).removeprefix('torch.')} here ({_first_line(error)}); give "
+            "device='cpu', or a dtype that this device has"
+        ) from error
+    return device

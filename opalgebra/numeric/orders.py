@@ -1,0 +1,190 @@
+"""All orders of the Dyson series at once: one pass over depth, never a list of terms.
+
+With y_k the part of the state that passed k counted vertices, a stage V does, for all k together,
+
+    y_k <- y_k + V y_{k-1}      if V is counted        y_k <- y_k + V y_k      if it is not (resummed)
+
+in n (n + 1) / 2 block applications for n stages instead of 2^n. Parts born at a source run on a ladder of their own with
+the same rule; a source is born with order 1 at a counted vertex and 0 at another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from opalgebra.errors import InputError, ModelError
+from opalgebra.numeric.stages import Step
+from opalgebra.series import Counting, check_order, counter
+
+if TYPE_CHECKING:
+    from opalgebra.numeric.binding import Binding
+
+
+class Ladder:
+    """The orders `y_0 ... y_n` of one initial state, updated in place stage by stage."""
+
+    def __init__(self, orders: int, like: Tensor) -> None:
+        self.parts = like.new_zeros((orders, *like.shape))
+        self.filled = 0
+
+    def born(self, state: Tensor, order: int) -> None:
+        """Adds a part at an order; a part beyond the last order is not kept."""
+        if order < len(self.parts):
+            self.parts[order] += state
+            self.filled = max(self.filled, order + 1)
+
+    def pass_through(self, step: Step) -> None:
+        """The recurrence of the module for one stage. Both shares read the parts as they were before it."""
+        risen = min(self.filled, len(self.parts) - 1)
+        moving = [share for share in (step.counted, step.resummed) if share is not None and not share.is_constant]
+        if not moving or not self.filled:
+            return
+        reads = self.filled if step.resummed in moving else risen
+        normed = step.norm(self.parts[:reads])
+        if step.resummed in moving:
+            step.resummed.add_to(self.parts[: self.filled], normed)
+        if step.counted in moving and risen:
+            step.counted.add_to(self.parts[1 : risen + 1], normed[:risen])
+            self.filled = max(self.filled, risen + 1)
+
+
+def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool | None = False) -> tuple[Ladder, Ladder]:
+    """The ladder of x0 (batch, tokens, features) and the ladder of the sources, after all stages.
+
+    `order` truncates: orders above it are neither kept nor computed. progress: None shows a bar on a terminal.
+    """
+    from tqdm import tqdm
+
+    full = sum(step.counted is not None for step in steps)
+    kept = 1 + (full if order is None else min(full, order))
+    initial, sources = Ladder(kept, x0), Ladder(kept, x0)
+    initial.born(x0, 0)
+    with torch.no_grad():
+        for step in tqdm(
+            steps, desc="orders", unit="stage", disable=not progress if progress is not None else None, leave=False
+        ):
+            for ladder in (initial, sources):
+                ladder.pass_through(step)
+            for share, born_at in ((step.counted, 1), (step.resummed, 0)):
+                source = step.source(share)
+                if source is not None:
+                    sources.born(source, born_at)
+    return initial, sources
+
+
+def steps_of(binding: Binding, counting: Counting) -> list[Step]:
+    """The stages of a binding with their vertices shared out by a counting."""
+    chosen = counter(counting)
+    return [frozen.shared(stage, chosen) for stage, frozen in zip(binding.T.stages, binding.frozen)]
+
+
+@dataclass(frozen=True, eq=False)
+class LogitOrders:
+    """A logit (or a difference of two) by order: `orders.sum() + readout_bias` is the model's own, `model`.
+
+    Arrays are float64 on the CPU: orders (orders,), readout_bias and model scalars; a leading batch axis for ids.
+    The final norm is frozen at the model's last state.
+    """
+
+    orders: Any
+    readout_bias: Any
+    model: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """The orders of a Dyson series at one input. Every array is float64 NumPy; a leading batch axis for token ids.
+
+    norms (orders, tokens): |y_n| / |x_L|, source-born parts included; source_norms: those alone. partial_errors (orders,
+    tokens): |sum_{m<=n} y_m - x_L| / |x_L|. condition (tokens,): sum of norms over the norm of the sum. x_L is from the
+    model's own forward. `parts` is the tensor (orders, batch, tokens, features) of the y_n themselves.
+    """
+
+    binding: Binding
+    counting: str
+    order: int | None
+    parts: Tensor
+    norms: Any
+    source_norms: Any
+    partial_errors: Any
+    condition: Any
+
+    def logits(self, token: str | int, minus: str | int | None = None) -> LogitOrders:
+        """The logit of a token (a text that is one token, or an id) at the last position, by order, before any cap."""
+        binding, readout = self.binding, self.binding.readout
+        if readout.unembedding is None or binding.reference.logits is None:
+            raise InputError(f"{binding.model.name} has no unembedding and so no logits; bind a model with a language head")
+        ids = [binding.model.token_id(part) for part in (token, minus) if part is not None]
+        signs = torch.tensor([1.0, -1.0], dtype=torch.float64)[: len(ids)]
+        frozen = readout.norm.freeze(binding.reference.states[-1])
+        weight = readout.unembedding[ids]
+        by_order = torch.nn.functional.linear(frozen(self.parts)[:, :, -1], weight)
+        constant = by_order.new_zeros(by_order.shape[1:])
+        if frozen.source is not None:
+            constant = constant + torch.nn.functional.linear(frozen.source[:, -1], weight)
+        if readout.bias is not None:
+            constant = constant + readout.bias[ids]
+        three = (by_order.movedim(0, 1), constant, binding.reference.logits[:, -1, ids])
+        return LogitOrders(*(binding.unbatched(values.double().cpu() @ signs).numpy() for values in three))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and strings, for JSON."""
+        arrays = {name: getattr(self, name).tolist() for name in ("norms", "source_norms", "partial_errors", "condition")}
+        binding = self.binding
+        return {
+            "model": binding.model.name, "tokens": binding.token_texts, "split": dict(binding.split),
+            "counting": self.counting, "order": self.order, "dtype": str(binding.dtype), **arrays,
+        }  # fmt: skip
+
+    def to_pandas(self) -> Any:
+        """A table with a row for each (row of the batch,) order and token."""
+        import pandas
+
+        shape = self.norms.shape if self.binding.has_batch else (1, *self.norms.shape)
+        index = pandas.MultiIndex.from_product([range(n) for n in shape], names=["batch", "order", "token"])
+        names = ("norms", "source_norms", "partial_errors")
+        frame = pandas.DataFrame({name: getattr(self, name).ravel() for name in names}, index=index)
+        return frame if self.binding.has_batch else frame.droplevel("batch")
+
+    def __repr__(self) -> str:
+        truncated = "" if self.order is None else f" up to {self.order}"
+        return f"Orders(counting {self.counting}: {self.norms.shape[-2]} orders{truncated}, {self.norms.shape[-1]} tokens)"
+
+
+def orders(binding: Binding, *, counting: Counting = "all", order: int | None = None) -> Orders:
+    """All orders (up to `order`) at the binding's input. A progress bar is shown on a terminal.
+
+    Cost: n (n + 1) / 2 applications of a stage for n counted stages, `order` times n for a truncation; memory
+    (n + 1) states. ModelError when a part is not finite, naming its order and token.
+    """
+    check_order(order)
+    initial, sources = ladders(binding.states[0], steps_of(binding, counting), order, progress=None)
+    initial.parts += sources.parts
+    return summarise(binding, initial.parts, sources.parts, counting, order)
+
+
+def summarise(binding: Binding, parts: Tensor, sources: Tensor, counting: Counting, order: int | None) -> Orders:
+    """The figures of `Orders` from the parts (orders, batch, tokens, features) and their source-born share."""
+    broken = (~torch.isfinite(parts).all(-1)).nonzero()
+    if len(broken):
+        at = broken[0].tolist()
+        raise ModelError(f"order {at[0]} is not finite at token {at[2]} (row {at[1]}); use a longer dtype or fewer orders")
+    exact = binding.reference.states[-1].double()
+    length = exact.norm(dim=-1)
+    size = torch.stack([part.double().norm(dim=-1) for part in parts])
+    source_size = torch.stack([part.double().norm(dim=-1) for part in sources])
+    partial = torch.zeros_like(exact)
+    errors = []
+    for part in parts:
+        partial += part.double()
+        errors.append((partial - exact).norm(dim=-1) / length)
+    by_order = [(size / length), (source_size / length), torch.stack(errors)]
+    norms, source_norms, partial_errors = (binding.unbatched(a.movedim(1, 0)).cpu().numpy() for a in by_order)
+    condition = binding.unbatched(size.sum(0) / partial.norm(dim=-1)).cpu().numpy()
+    name = counting if isinstance(counting, str) else getattr(counting, "__name__", "predicate")
+    return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition)

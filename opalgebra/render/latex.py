@@ -1,0 +1,125 @@
+"""LaTeX for papers: plain amsmath, later factors to the left, a dressing as an argument in angle brackets."""
+
+from fractions import Fraction
+from functools import singledispatch
+
+from opalgebra.architecture import Architecture
+from opalgebra.expr import Atom, Operator
+from opalgebra.kernel import Equation, Theorem
+from opalgebra.render.text import source_name
+from opalgebra.render.writing import Notation, Written, write
+from opalgebra.series import Series
+
+_GREEK = frozenset(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
+)
+
+
+def _name(base: str, indices: tuple[int, ...]) -> str:
+    stem, *subscripts = base.split("_")
+    if stem in _GREEK:
+        stem = rf"\{stem}"
+    elif len(stem) != 1:
+        stem = rf"\mathrm{{{stem}}}" if stem else r"\_"
+    inner = [rf"\mathrm{{{part}}}" for part in subscripts if part] + [str(index) for index in indices]
+    return stem + (f"_{{{','.join(inner)}}}" if inner else "")
+
+
+def _scalar(value: Fraction) -> str:
+    return str(value) if value.denominator == 1 else rf"\tfrac{{{value.numerator}}}{{{value.denominator}}}"
+
+
+def _source(atom: Atom) -> tuple[str, str]:
+    return _name(source_name(atom), atom.indices) + r"\langle ", r"\rangle"
+
+
+LATEX = Notation(
+    name=_name,
+    dressing=(r"\langle ", r"\rangle"),
+    source=_source,
+    scalar=_scalar,
+    times=r"\,",
+    compose=lambda bracketed: "" if bracketed else r"\,",
+    brackets=("(", ")"),
+    identity=lambda node: "1",
+    zero=lambda node: "0",
+    dots=lambda hidden: rf" + \underbrace{{\cdots}}_{{{hidden:,}\ \text{{terms}}}}".replace(",", "{,}"),
+    elide=24,
+)
+
+
+def _where(written: Written) -> str:
+    if not written.definitions:
+        return ""
+    clauses = r",\; ".join(f"{name} = {body}" for name, body in written.definitions)
+    return rf" \quad\text{{where}}\quad {clauses}"
+
+
+def _equation(value: Theorem | Equation) -> str:
+    written = write(LATEX, value.lhs, value.rhs)
+    return f"{written.lines[0]} = {written.lines[1]}{_where(written)}"
+
+
+@singledispatch
+def latex(value: object) -> str:
+    """A value as LaTeX for math mode. TypeError for values that have no LaTeX form."""
+    raise TypeError(f"{type(value).__name__} has no LaTeX form; pass an operator, theorem, equation, series or architecture")
+
+
+@latex.register
+def _(value: Operator) -> str:
+    written = write(LATEX, value)
+    return written.lines[0] + _where(written)
+
+
+@latex.register
+def _(value: Theorem) -> str:
+    return rf"\vdash\; {_equation(value)}"
+
+
+@latex.register
+def _(value: Equation) -> str:
+    return _equation(value)
+
+
+@latex.register
+def _(value: Architecture) -> str:
+    return (
+        rf"\prod_{{l=1}}^{{{value.layers}}}\!\!\!{{}}^{{\leftarrow}}\,"
+        rf"{_layer(value.heads, explicit=value.norms == 'explicit')}"
+    )
+
+
+def _layer(heads: int | None, *, explicit: bool) -> str:
+    norm, ffn_norm = (r"\,N_l", r"\,M_l") if explicit else ("", "")
+    attention = "A_l" if heads is None else rf"{{\textstyle\sum_{{h=0}}^{{{heads - 1}}}}} A_{{l,h}}"
+    return rf"(1 + F_l{ffn_norm})(1 + {attention}{norm})"
+
+
+@latex.register
+def _(value: Series) -> str:
+    """The series with its ordered sums unexpanded; see `series_legend` for the symbols."""
+    n = len(value.stages)
+    if value.is_complete:
+        word, first, inside = r"\bar V_{s_k} \cdots \bar V_{s_2}", "x_0", "x_0"
+    else:
+        word = rf"U({n}, s_k)\,\bar V_{{s_k}} \cdots \bar V_{{s_2}}\, U(s_2 - 1, s_1)"
+        first, inside = rf"X({n})", "X(s_1 - 1)"
+    sums = rf"\sum_{{k=1}}^{{{value.max_order}}}\;\sum_{{1 \le s_1 < \cdots < s_k \le {n}}}"
+    return rf"x_{{{n}}} = {first} + {sums} {word} \bigl(\bar V_{{s_1}} {inside} + v_{{s_1}}\bigr)"
+
+
+def series_legend(value: Series) -> str:
+    """What the symbols of `latex(series)` mean, as a sentence of text with inline formulas."""
+    counted = (
+        r"Here $\bar V_s = V_s\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by the state before it, and "
+        r"$v_s$ its source"
+    )
+    if value.is_complete:
+        return counted + "."
+    return counted + (
+        r"; $\bar W_r$ and $w_r$ are the same for what is not counted, "
+        r"$U(a, b) = (1 + \bar W_a)\cdots(1 + \bar W_{b+1})$ resums it, and "
+        r"$X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
+    )

@@ -1,0 +1,164 @@
+"""How an expression becomes a line of text: precedence, order of terms, and names for shared backgrounds.
+
+One iterative writer serves every notation; a `Notation` says how each node looks. Terms are sorted by grade (number of
+factors), then by numeric depth. Every composite background is named once, so that the size of the text is linear in the
+size of the shared graph: `F3<x2> @ x where x1 = (1 + F1) @ x, x2 = (1 + F2) @ x1`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, factors, postorder
+
+SUM, PRODUCT, FACTOR = range(3)
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How the nodes look. `elide` is the number of terms above which the middle of a sum is replaced by its count."""
+
+    name: Callable[[str, tuple[int, ...]], str]
+    dressing: tuple[str, str]
+    source: Callable[[Atom], tuple[str, str]]
+    scalar: Callable[[Fraction], str]
+    times: str
+    compose: Callable[[bool], str]
+    brackets: tuple[str, str]
+    identity: Callable[[Identity], str]
+    zero: Callable[[Zero], str]
+    dots: Callable[[int], str]
+    elide: int | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """One or more expressions as text, with the definitions of the states that they name, innermost first."""
+
+    lines: tuple[str, ...]
+    definitions: tuple[tuple[str, str], ...]
+
+
+def write(notation: Notation, *operators: Operator) -> Written:
+    """The expressions in a notation, sharing the names of their backgrounds."""
+    names = name_backgrounds(*operators)
+    shown = {state: notation.name(base, indices) for state, (base, indices) in names.items()}
+    definitions = tuple((shown[state], _line(notation, state, shown, top=True)) for state in names)
+    return Written(tuple(_line(notation, operator, shown, top=False) for operator in operators), definitions)
+
+
+def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[int, ...]]]:
+    """Names for the composite states that dressings refer to, inner ones first.
+
+    `(1 + F2) @ (1 + F1) @ x` becomes x2. A background `N @ s` with one atom N is written out and only s is named.
+    """
+    referred: dict[Operator, None] = {}
+    for node in postorder(*operators, backgrounds=True):
+        if isinstance(node, Dressed | Source):
+            state = node.state
+            if isinstance(state, Compose) and isinstance(state.left, Atom):
+                state = state.right
+            if not isinstance(state, Atom):
+                referred[state] = None
+    taken = {atom.name for operator in operators for atom in operator.atoms}
+    order = [node for node in postorder(*operators, *referred, backgrounds=True) if node in referred]
+    names = {}
+    for state in order:
+        *chain, last = factors(state)
+        base = last.base if isinstance(last, Atom) else "s"
+        indices: tuple[int, ...] = (len(chain),)
+        while base + "_".join(map(str, indices)) in taken:
+            indices = (*indices[:1], indices[1] + 1 if len(indices) > 1 else 1)
+        taken.add(base + "_".join(map(str, indices)))
+        names[state] = (base, indices)
+    return names
+
+
+def sorted_terms(operator: Sum) -> list[tuple[Fraction, Operator]]:
+    """The terms by grade, then by the numeric depth of their factors from left to right."""
+    return sorted(operator.terms, key=lambda pair: _rank(pair[1]))
+
+
+def _rank(term: Operator) -> tuple[Any, ...]:
+    word = [] if isinstance(term, Identity) else factors(term)
+    return (len(word), [_factor_rank(factor) for factor in word])
+
+
+def _factor_rank(factor: Operator) -> tuple[Any, ...]:
+    if isinstance(factor, Atom):
+        return (0, factor.sort_key, factor.digest)
+    if isinstance(factor, Dressed | Source):
+        return (1 + isinstance(factor, Source), factor.operator.sort_key, factor.digest)
+    return (3, ("", (), "", b""), factor.digest)
+
+
+def _line(notation: Notation, root: Operator, names: dict[Operator, str], *, top: bool) -> str:
+    """One expression; with `top`, the root itself is written out even if it has a name."""
+    tokens: list[str] = []
+    work: list[str | tuple[Operator, int]] = [(root, SUM)]
+    while work:
+        item = work.pop()
+        if isinstance(item, str):
+            tokens.append(item)
+            continue
+        node, level = item
+        named = names if not (top and node is root) else {}
+        parts = [named[node]] if node in named else _parts(notation, node, level, names)
+        work.extend(reversed(parts))
+    return "".join(tokens)
+
+
+def _parts(notation: Notation, node: Operator, level: int, names: dict[Operator, str]) -> list[Any]:
+    if isinstance(node, Atom):
+        return [notation.name(node.base, node.indices)]
+    if isinstance(node, Identity):
+        return [notation.identity(node)]
+    if isinstance(node, Zero):
+        return [notation.zero(node)]
+    if isinstance(node, Dressed):
+        opening, closing = notation.dressing
+        return [(node.operator, FACTOR), opening, (node.state, SUM), closing]
+    if isinstance(node, Source):
+        opening, closing = notation.source(node.operator)
+        return [opening, (node.state, SUM), closing]
+    if isinstance(node, Compose):
+        parts, own_level = _composition(notation, node, names), PRODUCT
+    else:
+        parts, own_level = _sum(notation, node), (PRODUCT if len(node.fields) == 1 and node.fields[0][0] > 0 else SUM)
+    return [notation.brackets[0], *parts, notation.brackets[1]] if own_level < level else parts
+
+
+def _composition(notation: Notation, node: Compose, names: dict[Operator, str]) -> list[Any]:
+    parts: list[Any] = []
+    rest: Operator = node
+    while isinstance(rest, Compose) and (rest is node or rest not in names):
+        bracketed = isinstance(rest.left, Sum)
+        follows = isinstance(rest.right, Sum) and rest.right not in names
+        parts += [(rest.left, FACTOR), notation.compose(bracketed or follows)]
+        rest = rest.right
+    return [*parts, (rest, FACTOR)]
+
+
+def _sum(notation: Notation, node: Operator) -> list[Any]:
+    assert isinstance(node, Sum)
+    ordered = sorted_terms(node)
+    hidden = 0
+    if notation.elide is not None and len(ordered) > notation.elide:
+        kept = notation.elide // 2
+        hidden = len(ordered) - 2 * kept
+        ordered = ordered[:kept] + ordered[-kept:]
+    parts: list[Any] = []
+    for position, (coefficient, term) in enumerate(ordered):
+        if hidden and position == len(ordered) // 2:
+            parts.append(notation.dots(hidden))
+        negative = coefficient < 0
+        parts.append(("-" if negative else "") if not parts else (" - " if negative else " + "))
+        alone = isinstance(term, Identity) and (len(node.terms) > 1 or notation.identity(term) == "1")
+        if alone:
+            parts.append(notation.scalar(abs(coefficient)))
+        else:
+            if abs(coefficient) != 1:
+                parts += [notation.scalar(abs(coefficient)), notation.times]
+            parts.append((term, PRODUCT))
+    return parts

@@ -1,0 +1,211 @@
+"""The Dyson series of an ordered product of stages, graded by the vertices one chooses to count; never listed to be counted.
+
+A stage s acts as `1 + sum_v v @ n_s` with vertices v behind one norm n_s. On the state x[0] every vertex is dressed by
+the state before its stage, and choosing at each stage either one counted vertex or none gives
+
+    x[n] = sum over k of S[k],    S[k] = sum of terms(k) @ x[0] + sum of sources(k).
+
+Vertices that are not counted are resummed into the propagator: a stage where nothing was chosen acts as `1` plus its
+uncounted vertices. A source has the order of the counted vertices it passed, the one that emitted it included.
+The number of selections of order k is the coefficient of z^k in `prod_s (1 + n_s z)`, n_s the counted vertices of s.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+from opalgebra.display import Displayed
+from opalgebra.dressing import dressed, source
+from opalgebra.errors import InputError, LimitError
+from opalgebra.expr import Atom, Operator, linear_combination, ordered_product
+from opalgebra.space import ONE, Kind, X
+
+Counting = str | Callable[[Atom], bool]
+LIMIT = 200_000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One residual step `1 + sum_v v @ norm`: its number (from 1), kind and layer, its norm (or None), its vertices."""
+
+    number: int
+    kind: Kind
+    layer: int
+    norm: Atom | None
+    vertices: tuple[Atom, ...]
+
+    def branch(self, vertices: tuple[Atom, ...]) -> Operator:
+        """`sum_v v @ norm` over the given vertices of the stage."""
+        total = linear_combination((1, vertex) for vertex in vertices)
+        return total if self.norm is None else total @ self.norm
+
+    @cached_property
+    def factor(self) -> Operator:
+        """`1 + sum_v v @ norm`."""
+        return 1 + self.branch(self.vertices)
+
+
+def counter(counting: Counting) -> Callable[[Atom], bool]:
+    """The predicate on vertices that `counting` names: "all", "attention", "ffn", or a predicate itself."""
+    if callable(counting):
+        return counting
+    choices: dict[str, Callable[[Atom], bool]] = {
+        "all": lambda vertex: True,
+        "attention": lambda vertex: vertex.kind == Kind.ATTENTION,
+        "ffn": lambda vertex: vertex.kind == Kind.FFN,
+    }
+    if counting not in choices:
+        raise InputError(f"counting={counting!r} is unknown; use {', '.join(choices)}, or a predicate on vertices")
+    return choices[counting]
+
+
+def check_order(order: int | None) -> None:
+    """InputError unless `order` is None or a natural number."""
+    if order is not None and (not isinstance(order, int) or order < 0):
+        raise InputError(f"order={order!r}: a truncation order is a natural number; leave it out for all orders")
+
+
+@dataclass(frozen=True)
+class Series(Displayed):
+    """A lazy graded sum with exact counts. `states[s]` is the state after stage s; `states[0]` the initial one.
+
+    `order` truncates: higher orders are refused and `total` counts the kept ones.
+    """
+
+    stages: tuple[Stage, ...]
+    states: tuple[Operator, ...]
+    counting: Counting = "all"
+    order: int | None = None
+    counted: tuple[tuple[Atom, ...], ...] = field(init=False, repr=False)
+
+    __repr__ = Displayed.__repr__
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+        chosen = counter(self.counting)
+        counted = tuple(tuple(v for v in stage.vertices if chosen(v)) for stage in self.stages)
+        object.__setattr__(self, "counted", counted)
+
+    @cached_property
+    def max_order(self) -> int:
+        """The highest order with terms: the number of stages with a counted vertex, or the truncation."""
+        full = sum(1 for vertices in self.counted if vertices)
+        return full if self.order is None else min(full, self.order)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the kept orders are all orders."""
+        return self.max_order == sum(1 for vertices in self.counted if vertices)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every vertex is counted."""
+        return all(len(stage.vertices) == len(vertices) for stage, vertices in zip(self.stages, self.counted))
+
+    @cached_property
+    def _counts(self) -> tuple[tuple[int, ...], ...]:
+        """Row s: coefficients of the generating function of the stages after the first s."""
+        rows: list[tuple[int, ...]] = [(1,)]
+        for vertices in reversed(self.counted):
+            tail, n = rows[-1], len(vertices)
+            grown = zip((*tail, 0), (0, *tail))
+            rows.append(tuple(same + n * lower for same, lower in grown) if n else tail)
+        return tuple(reversed(rows))
+
+    def _count(self, passed: int, order: int) -> int:
+        row = self._counts[passed]
+        return row[order] if 0 <= order < len(row) else 0
+
+    def _checked(self, order: int) -> int:
+        if not isinstance(order, int) or order < 0:
+            raise InputError(f"order {order!r} of a series was asked; an order is a natural number")
+        if self.order is not None and order > self.order:
+            raise InputError(f"order {order} was asked of a series truncated at order {self.order}; raise order=")
+        return order
+
+    @cached_property
+    def total(self) -> int:
+        """The number of vertex selections of all kept orders."""
+        if self.is_exact:
+            return prod(1 + len(vertices) for vertices in self.counted)
+        return sum(self._counts[0][: self.max_order + 1])
+
+    def count(self, order: int) -> int:
+        """The number of vertex selections of this order, exact."""
+        return self._count(0, self._checked(order))
+
+    def source_count(self, order: int) -> int:
+        """The number of states in `sources(order)`, exact."""
+        return sum(self._count(s, left) for s, _, left in self._births(self._checked(order)))
+
+    def _births(self, order: int) -> Iterator[tuple[int, Atom, int]]:
+        """(number of stages passed at birth, emitting vertex, counted vertices still to pass)."""
+        for stage, counted in zip(self.stages, self.counted):
+            for vertex in stage.vertices:
+                yield stage.number, vertex, order - (vertex in counted)
+
+    def selection(self, order: int, rank: int) -> tuple[Atom, ...]:
+        """The vertices of one selection, earliest first. Rank 0 takes the earliest vertices; later ranks move up."""
+        return self._selection(0, self._checked(order), rank)
+
+    def _selection(self, passed: int, order: int, rank: int) -> tuple[Atom, ...]:
+        if not 0 <= rank < self._count(passed, order):
+            raise InputError(f"rank {rank} of order {order} was asked; ranks run from 0 to {self._count(passed, order) - 1}")
+        chosen: list[Atom] = []
+        for s in range(passed, len(self.stages)):
+            block = self._count(s + 1, order - len(chosen) - 1)
+            index, within = divmod(rank, block) if block else (len(self.counted[s]), 0)
+            if index < len(self.counted[s]):
+                chosen.append(self.counted[s][index])
+                rank = within
+            else:
+                rank -= len(self.counted[s]) * block
+        return tuple(chosen)
+
+    def dressed_vertex(self, stage: Stage, vertices: tuple[Atom, ...]) -> Operator:
+        """`(sum_v v @ norm)<x[s - 1]>` for vertices of stage s."""
+        return dressed(stage.branch(vertices), self.states[stage.number - 1])
+
+    def propagator(self, selection: tuple[Atom, ...], passed: int = 0) -> Operator:
+        """The dressed operator of one selection over the stages after the first `passed`."""
+        chosen = set(selection)
+        factors = []
+        for stage, counted in zip(self.stages[passed:], self.counted[passed:]):
+            here = tuple(vertex for vertex in stage.vertices if vertex in chosen)
+            resummed = tuple(vertex for vertex in stage.vertices if vertex not in counted)
+            if here:
+                factors.append(self.dressed_vertex(stage, here))
+            elif resummed:
+                factors.append(1 + self.dressed_vertex(stage, resummed))
+        return ordered_product(factors, space=X)
+
+    def term(self, order: int, rank: int) -> Operator:
+        """The operator of one selection; apply it to `states[0]`."""
+        return self.propagator(self.selection(order, rank))
+
+    def terms(self, order: int) -> Iterator[Operator]:
+        """The operators of all selections of this order, in order of rank, one at a time."""
+        return (self.term(order, rank) for rank in range(self.count(order)))
+
+    def sources(self, order: int) -> Iterator[Operator]:
+        """States: a source of any vertex, followed by a selection of later stages."""
+        for passed, vertex, left in self._births(self._checked(order)):
+            count = self._count(passed, left)
+            if count:
+                stage = self.stages[passed - 1]
+                born = source(stage.branch((vertex,)), self.states[passed - 1])
+                for rank in range(count):
+                    yield self.propagator(self._selection(passed, left, rank), passed) @ born
+
+    def __getitem__(self, order: int) -> Operator:
+        """The state `S[k]`: all terms of this order on the initial state, and its sources. LimitError when too many."""
+        size = self.count(order) + self.source_count(order)
+        if size > LIMIT:
+            raise LimitError(
+                f"order {order} has {size:,} terms and the limit of a written sum is {LIMIT:,}; iterate over terms({order}) "
+                "and sources, or evaluate all orders at once with a binding's orders()"
+            )
+        parts = [(1, term @ self.states[0]) for term in self.terms(order)]
+        parts += [(1, state) for state in self.sources(order)]
+        return linear_combination(parts, ONE, X)
