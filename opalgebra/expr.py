@@ -268,7 +268,7 @@ def _encode(value: Any) -> bytes:
     return b"%d:%s" % (len(text), text)
 
 
-def _plus(sign: int, operator: Operator, other: object) -> Any:
+def _plus(sign: int, operator: Operator, other: object) -> Operator:
     if is_scalar(other):
         if other == 0:
             return operator
@@ -280,7 +280,7 @@ def _plus(sign: int, operator: Operator, other: object) -> Any:
         multiple = sign * as_scalar(other)  # type: ignore[arg-type]
         return linear_combination([(1, operator), (multiple, Identity(operator.domain))], operator.domain, operator.codomain)
     if not isinstance(other, Operator):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     return linear_combination([(1, operator), (sign, other)], operator.domain, operator.codomain)
 
 
