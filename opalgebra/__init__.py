@@ -32,7 +32,7 @@ _HOMES = {
     "opalgebra.numeric.verify": "Report verify",
     "opalgebra.models.bind": "bind",
     "opalgebra.models.load": "load",
-    "opalgebra.report": "document",
+    "opalgebra.render.document": "document",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME)

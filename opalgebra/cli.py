@@ -1,0 +1,155 @@
+"""The command line. Exit status: 0 holds, 1 does not hold, 2 bad usage or input, 3 cannot tell; errors are one line."""
+
+import importlib.metadata
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from opalgebra.errors import OpalgebraError
+
+STATUS = {True: 0, False: 1, None: 3}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="opalgebra")
+def cli() -> None:
+    """Transformers as ordered products of noncommuting operators."""
+
+
+@cli.command()
+@click.option("--out", default="build/demo", show_default=True, type=click.Path(path_type=Path), help="Folder for the results.")
+def demo(out: Path) -> int:
+    """Derive, evaluate, verify and write up the Dyson series of SmolLM2 on a real prompt."""
+    from opalgebra.report import demo as run
+
+    return max(STATUS[report.holds] for report in run(out, say=click.echo))
+
+
+@cli.command()
+@click.argument("model")
+@click.option("--prompt", required=True, help="The text on which the series is verified.")
+@click.option("--counting", default="all", show_default=True, help="What counts as an order: all, attention or ffn.")
+@click.option("--order", type=int, help="Truncate the series at this order.")
+@click.option("--split", default="gate", show_default=True, help="Split of the feed-forward network: gate or source.")
+@click.option("--heads", is_flag=True, help="Make every attention head a vertex.")
+@click.option("--dtype", default="float64", show_default=True, help="float64, float32, bfloat16 or float16.")
+@click.option("--device", default="cpu", show_default=True, help="A torch device.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report here.")
+def verify(
+    model: str,
+    prompt: str,
+    counting: str,
+    order: int | None,
+    split: str,
+    heads: bool,
+    dtype: str,
+    device: str,
+    json_file: Path | None,
+) -> int:
+    """Verify that the Dyson series of MODEL sums to its own forward pass. MODEL is a known name, a folder or a hub id."""
+    from opalgebra.files import write_text
+    from opalgebra.models.bind import bind
+    from opalgebra.models.load import load
+    from opalgebra.numeric.verify import verify as check
+    from opalgebra.series import check_order, counter
+
+    counter(counting)
+    check_order(order)
+    binding = bind(load(model, dtype=dtype, device=device), prompt, split=split, heads=heads)
+    report = check(binding.T.dyson(counting=counting, order=order), binding)
+    click.echo(str(report))
+    if json_file is not None:
+        write_text(json_file, json.dumps(report.to_dict(), indent=1) + "\n")
+    return STATUS[report.holds]
+
+
+@cli.command()
+@click.argument("expression")
+@click.option("--latex", "as_latex", is_flag=True, help="Print LaTeX.")
+@click.option("--nonlinear", default="", help="Names, separated by commas, that are nonlinear maps; all others are linear.")
+@click.option("--states", default="", help="Names, separated by commas, that are states.")
+@click.option("--limit", default=200_000, show_default=True, help="Refuse an expansion with more terms.")
+def expand(expression: str, as_latex: bool, nonlinear: str, states: str, limit: int) -> int:
+    """Expand EXPRESSION as far as linearity allows: "(1 + V3) @ (1 + V2) @ (1 + V1)"."""
+    from opalgebra.display import render
+    from opalgebra.expand import expand as run
+    from opalgebra.expr import Atom
+    from opalgebra.parse import parse
+
+    named = [Atom(name, kind=kind) for names, kind in ((nonlinear, "nonlinear"), (states, "state")) for name in _names(names)]
+    theorem = run(parse(expression, atoms=named, kind="linear"), limit=limit)
+    click.echo(render("latex" if as_latex else "unicode", theorem.rhs))
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+@cli.command()
+def models() -> int:
+    """List the models that can be loaded by name, and the families that can be bound."""
+    from opalgebra.models.bind import FAMILIES, family_of
+    from opalgebra.models.packages import KNOWN, installed_packages
+
+    for known, here in zip(KNOWN, installed_packages()):
+        click.echo(f"{known.name:10} {known.description}")
+        state = f"installed{', converted in ' + str(here.folder) if here.converted else ''}" if here.version else known.command
+        bound = "" if family_of(known.family) else f"; the {known.family} family cannot be bound"
+        click.echo(f"{'':10} {state}{bound}")
+    families = ", ".join(name for family in FAMILIES for name in family.MODEL_TYPES)
+    click.echo(f"families that can be bound (any folder, hub id or model object of transformers): {families}")
+    return 0
+
+
+@cli.command()
+def doctor() -> int:
+    """Say what is installed, and print the command for what is missing."""
+    from opalgebra.models.packages import NEEDS_MODELS, cache_folder, installed_packages
+
+    complete = True
+    for package, command in (
+        ("torch", "pip install 'opalgebra[torch]'"), ("transformers", NEEDS_MODELS), ("safetensors", NEEDS_MODELS), ("gguf", NEEDS_MODELS),
+        ("accelerate", NEEDS_MODELS), ("matplotlib", "pip install 'opalgebra[plot]'"), ("pandas", "pip install 'opalgebra[tables]'"),
+    ):  # fmt: skip
+        version = _version(package)
+        complete &= version is not None
+        click.echo(f"{package:24} {version or 'missing: ' + command}")
+    for here in installed_packages():
+        complete &= here.version is not None
+        click.echo(f"{here.package:24} {here.version or 'missing: ' + here.command}")
+    click.echo(f"{'cache':24} {cache_folder()}")
+    return 0 if complete else 1
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def main(arguments: Sequence[str] | None = None) -> Any:
+    """Runs the command line and exits with its status."""
+    try:
+        status = cli.main(arguments, prog_name="opalgebra", standalone_mode=False)
+    except click.ClickException as error:
+        status = _complain(error.format_message())
+    except click.Abort:
+        status = _complain("stopped; nothing was written")
+    except OpalgebraError as error:
+        status = _complain(str(error))
+    sys.exit(status)
+
+
+def _complain(message: str) -> int:
+    click.echo(f"opalgebra: {' '.join(message.split())}", err=True)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

@@ -198,6 +198,19 @@ class Series(Displayed):
                 for rank in range(count):
                     yield self.propagator(self._selection(passed, left, rank), passed) @ born
 
+    @cached_property
+    def undressed(self) -> tuple[Operator, ...]:
+        """The states `y_k` of the recurrence `y_k <- y_k + V @ y_{k-1}` with the bare vertices, every one counted.
+
+        For linear vertices their sum is `states[-1]`; for nonlinear ones it is not, which `verify` shows.
+        """
+        parts = [self.states[0]]
+        for stage in self.stages:
+            branch = stage.branch(stage.vertices)
+            moved = [branch @ part for part in parts]
+            parts = [parts[0], *(part + below for part, below in zip(parts[1:], moved)), moved[-1]]
+        return tuple(parts)
+
     def __getitem__(self, order: int) -> Operator:
         """The state `S[k]`: all terms of this order on the initial state, and its sources. LimitError when too many."""
         size = self.count(order) + self.source_count(order)

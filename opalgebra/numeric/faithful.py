@@ -66,7 +66,7 @@ def faithful(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
         stack.enter_context(torch.no_grad())
         for device_type in {parameter.device.type for parameter in network.parameters()} | {"cpu"}:
             stack.enter_context(torch.autocast(device_type, enabled=False))
-        stack.enter_context(_full_matmul_precision())
+        stack.enter_context(full_precision())
         stack.enter_context(_evaluation(network))
         stack.enter_context(_eager_attention(network))
         if double:
@@ -251,7 +251,7 @@ def _refuse_table(name: str, module: torch.nn.Module, key: str) -> None:
 
 
 @contextmanager
-def _full_matmul_precision() -> Iterator[None]:
+def full_precision() -> Iterator[None]:
     """float32 products are float32 products: no TF32 and no bfloat16 in their place."""
     with ExitStack() as undo:
         for read, write, full in _precision_switches():

@@ -188,3 +188,19 @@ def summarise(binding: Binding, parts: Tensor, sources: Tensor, counting: Counti
     condition = binding.unbatched(size.sum(0) / partial.norm(dim=-1)).cpu().numpy()
     name = counting if isinstance(counting, str) else getattr(counting, "__name__", "predicate")
     return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition)
+
+
+def undressed(binding: Binding) -> Orders:
+    """The paper's recurrence read literally, `y_k <- y_k + V(y_{k-1})` with the bare nonlinear blocks, counting all.
+
+    Its sum is NOT the model's state: a nonlinear map does not distribute over the sum of orders. The partial errors say by
+    how much; this is the comparison that shows why vertices are dressed.
+    """
+    x0 = binding.states[0]
+    parts = x0.new_zeros((len(binding.maps) + 1, *x0.shape))
+    parts[0] = x0
+    with torch.no_grad():
+        for filled, (norm, vertex) in enumerate(binding.maps, start=1):
+            together = parts[:filled].flatten(0, 1)
+            parts[1 : filled + 1] += vertex(norm(together)).view_as(parts[:filled])
+    return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None)

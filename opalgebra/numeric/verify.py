@@ -1,0 +1,241 @@
+"""Verification: an identity against a model's own numbers, with an estimate of what rounding alone can do.
+
+The verdict is `True` when no token differs by more than the rounding estimate, `False` when one does, and `None`, cannot
+tell, when the estimate is so large that the check could not have failed: when it reaches the size of the result, or when
+the median vertex could be left out unnoticed. A state `M.T.x[s]` that stands alone on a side, and the last state that a
+series adds up to, are taken from the model's own forward.
+"""
+
+import platform
+from dataclasses import asdict, dataclass, replace
+from functools import singledispatch
+from importlib import metadata
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opalgebra.errors import InputError, ModelError
+from opalgebra.expr import Operator
+from opalgebra.kernel import Equation, Theorem
+from opalgebra.numeric import evaluation, roundoff
+from opalgebra.numeric.binding import Binding
+from opalgebra.numeric.evaluation import Value
+from opalgebra.numeric.faithful import full_precision
+from opalgebra.numeric.stages import part_of
+from opalgebra.series import Series
+from opalgebra.space import ONE, X
+
+PROBE_SEED = 20260311
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The smallest relative error in the output of `vertex` that turns the verdict to `does not hold`."""
+
+    vertex: str
+    error: float
+
+
+@dataclass(frozen=True)
+class WouldCatch:
+    """What the check is sensitive to: the median vertex, and the worst, whose errors are hardest to see."""
+
+    median: Detection
+    worst: Detection
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was compared, and how well it agrees.
+
+    holds: True, False, or None when the check cannot tell. residual, bound and condition belong to the token with the
+    largest residual over bound; per_position and bounds have all tokens (a list a row for an input of token ids).
+    residual is |difference| / |result|, bound the rounding estimate at failure probability 1e-6, worst_case the same
+    without that assumption, condition the sum of the norms of what was added up over the norm of the result.
+    """
+
+    what: str
+    holds: bool | None
+    residual: float
+    bound: float
+    worst_case: float
+    condition: float
+    would_catch: WouldCatch
+    per_position: list[Any]
+    bounds: list[Any]
+    model: str
+    split: dict[str, str]
+    dtype: str
+    device: str
+    versions: dict[str, str]
+
+    @property
+    def verdict(self) -> str:
+        """`holds`, `does not hold` or `cannot tell`."""
+        return {True: "holds", False: "does not hold", None: "cannot tell"}[self.holds]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"verdict": self.verdict, **asdict(self)}
+
+    def __str__(self) -> str:
+        worst, median = self.would_catch.worst, self.would_catch.median
+        split = ", ".join(f"{kind} {choice}" for kind, choice in self.split.items())
+        caught = f"{median.error:.1e} in {median.vertex}"
+        if worst != median:
+            caught += f" (median vertex), {worst.error:.1e} in {worst.vertex} (worst)"
+        return "\n".join((
+            f"{self.what}: {self.verdict}",
+            f"  residual {self.residual:.2e}   bound {self.bound:.2e} (estimate; worst case {self.worst_case:.1e})",
+            f"  condition {self.condition:.3g}   model {self.model}   split {split}   {self.dtype} on {self.device}",
+            f"  would catch a relative error of {caught}",
+        ))  # fmt: skip
+
+    __repr__ = __str__
+
+
+def verify(statement: Series | Theorem | Equation, binding: Binding) -> Report:
+    """Whether a series, theorem or equation holds for a bound model, up to rounding; see the module for the verdicts.
+
+    A series is summed over its orders and compared with the model's last state. An equation of states is evaluated on
+    both sides; one of maps is applied to the embedded input and to a random state of the same norms (fixed seed).
+    InputError for other statements, another architecture, or two sides that are one expression, where nothing could fail.
+    """
+    with torch.no_grad(), full_precision():
+        return _verify(statement, binding)
+
+
+@singledispatch
+def _verify(statement: object, binding: Binding) -> Report:
+    raise InputError(f"a {type(statement).__name__} cannot be verified; pass a Series, a Theorem or an equation")
+
+
+@_verify.register
+def _(series: Series, binding: Binding) -> Report:
+    if series.stages != binding.T.stages:
+        raise InputError("the series is of another architecture than the binding; take it from M.T.dyson()")
+    result = binding.orders(counting=series.counting, order=series.order)
+    exact = binding.reference.states[-1].double()
+    total = result.parts.double().sum(0)
+    magnitude = sum(evaluation.norms(part) for part in result.parts)
+    inner = sum(stage.inner for stage in binding.frozen)
+    name = f"Dyson series counting {result.counting}"
+    if not series.is_exact:
+        name += f", truncated at order {series.max_order}"
+    report = _compare(name, binding, total, exact, magnitude, inner)
+    caught = _vertices_caught(binding, report)
+    blind = report.holds is True and caught.median.error >= 1
+    return replace(report, would_catch=caught, holds=None if blind else report.holds)
+
+
+@_verify.register(Theorem)
+@_verify.register(Equation)
+def _(statement: Theorem | Equation, binding: Binding) -> Report:
+    if statement.lhs is statement.rhs:
+        raise InputError("both sides are one and the same expression, so that nothing could fail; state an equation of two")
+    if statement.lhs.domain not in (ONE, X) or statement.lhs.codomain != X:
+        raise InputError(
+            f"only states and maps of {X} can be verified, not maps {statement.lhs.domain} -> {statement.lhs.codomain}"
+        )
+    lhs, rhs = (_side(binding, side) for side in (statement.lhs, statement.rhs))
+    name = type(statement).__name__.lower()
+    return _compare(name, binding, lhs.array, rhs.array, lhs.magnitude + rhs.magnitude, max(lhs.inner, rhs.inner))
+
+
+def _side(binding: Binding, side: Operator) -> Value:
+    states = binding.T.x
+    if side in states:
+        return replace(evaluation.evaluate(binding, side), array=binding.reference.states[states.index(side)])
+    if side.is_state:
+        return evaluation.evaluate(binding, side)
+    embedded = binding.states[0]
+    generator = torch.Generator().manual_seed(PROBE_SEED)
+    random = torch.randn(embedded.shape, generator=generator, dtype=torch.float64).to(embedded)
+    probe = random * (embedded.norm(dim=-1, keepdim=True) / random.norm(dim=-1, keepdim=True))
+    values = [evaluation.act(binding, side, evaluation.leaf(state)) for state in (embedded, probe)]
+    return Value(
+        torch.cat([value.array for value in values], dim=1),
+        torch.cat([value.magnitude for value in values], dim=1),
+        max(value.inner for value in values),
+    )
+
+
+def _compare(what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: Tensor, inner: int) -> Report:
+    """lhs, rhs (batch, tokens, features); magnitude (batch, tokens): what was added up, on both sides."""
+    size = torch.maximum(evaluation.norms(lhs), evaluation.norms(rhs))
+    broken = (~torch.isfinite(size)).nonzero()
+    if len(broken):
+        row, token = broken[0].tolist()
+        raise ModelError(f"{what}: a side is not finite at token {token} of row {row}; use a longer dtype or check the input")
+    size = torch.where(size > 0, size, 1.0)
+    residual = evaluation.norms(lhs.double() - rhs.double()) / size
+    condition = magnitude / size
+    bound = roundoff.probable(inner, binding.dtype) * condition
+    ratio = torch.where(residual > 0, residual / bound, 0.0)
+    at = int(ratio.argmax())
+    cannot_fail = bool((bound >= 1).any())
+    side = Detection("a whole side", bound[bound > 0].min().item() if bool((bound > 0).any()) else 0.0)
+    return Report(
+        what=what,
+        holds=None if cannot_fail else bool((residual <= bound).all()),
+        residual=residual.flatten()[at].item(),
+        bound=bound.flatten()[at].item(),
+        worst_case=roundoff.worst_case(inner, binding.dtype) * condition.flatten()[at].item(),
+        condition=condition.flatten()[at].item(),
+        would_catch=WouldCatch(side, side),
+        per_position=binding.unbatched(residual).tolist(),
+        bounds=binding.unbatched(bound).tolist(),
+        model=binding.model.name,
+        split=dict(binding.split),
+        dtype=str(binding.dtype).removeprefix("torch."),
+        device=str(binding.states.device),
+        versions=versions(),
+    )
+
+
+def _vertices_caught(binding: Binding, report: Report) -> WouldCatch:
+    """Closed form: the dressed product is linear in each vertex, so a relative error e in its output moves the result by
+    e times that output propagated to the end, and is seen when at some token this exceeds the bound.
+    """
+    allowed = torch.tensor(report.bounds, dtype=torch.float64).reshape(binding.ids.shape)
+    allowed = allowed * evaluation.norms(binding.reference.states[-1]).cpu()
+    names, propagated = propagated_outputs(binding)
+    smallest = (allowed / torch.stack([evaluation.norms(output) for output in propagated]).cpu()).flatten(1).amin(1)
+    order = smallest.argsort()
+    median, worst = order[(len(order) - 1) // 2], order[-1]
+    return WouldCatch(*(Detection(names[index], smallest[index].item()) for index in (median, worst)))
+
+
+def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
+    """The names of all vertices, and their outputs carried to the end by the dressed product.
+
+    The tensor is (vertices, batch, tokens, features), in the order of the stages.
+    """
+    names = [vertex.name for stage in binding.T.stages for vertex in stage.vertices]
+    outputs = binding.states.new_zeros((len(names), *binding.states[0].shape))
+    filled = 0
+    for stage, frozen, state in zip(binding.T.stages, binding.frozen, binding.states):
+        if filled:
+            frozen.vertex.add_to(outputs[:filled], frozen.norm(outputs[:filled]))
+        normed = frozen.norm(state)
+        if frozen.norm.source is not None:
+            normed = normed + frozen.norm.source
+        for vertex in stage.vertices:
+            share = part_of(frozen.vertex, stage, (vertex,))
+            outputs[filled] = share(normed)
+            if share.source is not None:
+                outputs[filled] += share.source
+            filled += 1
+    return names, outputs
+
+
+def versions() -> dict[str, str]:
+    """The versions that a number depends on."""
+    found = {"python": platform.python_version()}
+    for package in ("opalgebra", "torch", "transformers"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found

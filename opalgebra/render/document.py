@@ -1,0 +1,119 @@
+"""A stand-alone article that compiles with plain pdflatex: paragraphs, displayed formulas, tables.
+
+Long sums are broken into lines before a sign that stands outside all brackets.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opalgebra.files import write_text
+from opalgebra.kernel import Equation, Theorem
+from opalgebra.render.latex import latex
+
+WIDTH = 80
+_OPENING, _CLOSING = r"(?:[({]|\\langle(?![a-zA-Z]))", r"(?:[)}]|\\rangle(?![a-zA-Z]))"
+_TOKENS = re.compile(rf"(?P<open>{_OPENING})|(?P<close>{_CLOSING})|(?P<sign> [-+=] |\\quad\\text|,\\; )")
+
+_PREAMBLE = r"""\documentclass[11pt]{article}
+\usepackage[T1]{fontenc}
+\usepackage[a4paper,margin=2.5cm]{geometry}
+\usepackage{amsmath,amssymb,booktabs}
+\allowdisplaybreaks
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A booktabs table; cells are LaTeX, the first column is text, the others are numbers aligned to the right."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str
+
+    def latex(self) -> str:
+        head, *body = (" & ".join(row) + r" \\" for row in (self.headers, *self.rows))
+        columns = "l" + "r" * (len(self.headers) - 1)
+        lines = [
+            r"\begin{table}[htbp]\centering", rf"\caption{{{self.caption}}}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
+            head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}",
+        ]  # fmt: skip
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A title and items in order: LaTeX paragraphs, tables, and values that are displayed as formulas."""
+
+    items: tuple[object, ...]
+    title: str
+
+    def __str__(self) -> str:
+        body = "\n\n".join(_item(item) for item in self.items)
+        return (
+            rf"{_PREAMBLE}\title{{{self.title}}}"
+            + f"\n\\date{{}}\n\\begin{{document}}\n\\maketitle\n\n{body}\n\n\\end{{document}}\n"
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the article whole or not at all."""
+        return write_text(path, str(self))
+
+
+def document(items: Iterable[object], *, title: str) -> Document:
+    """An article of the items, each a LaTeX paragraph (str), a Table, or a value with a LaTeX form.
+
+    >>> import opalgebra as oa
+    >>> r"\\begin{align*}" in str(oa.document([oa.transformer(1).operator], title="One layer"))
+    True
+    """
+    return Document(tuple(items), title)
+
+
+def escape(text: str) -> str:
+    """Plain text as LaTeX."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c) or (f"\\{c}" if c in "#$%&_{}" else c) for c in text)
+
+
+def display(value: object) -> str:
+    """A value as a displayed formula, broken into lines of at most about `WIDTH` visible characters."""
+    aligned = latex(value)
+    relation = isinstance(value, Theorem | Equation)
+    lines = broken(aligned, width=WIDTH)
+    if relation and " = " in lines[0]:
+        lines[0] = lines[0].replace(" = ", " &= ", 1)
+    else:
+        lines[0] = "&" + lines[0]
+    return "\\begin{align*}\n" + " \\\\\n".join([lines[0], *(rf"&\quad {line}" for line in lines[1:])]) + "\n\\end{align*}"
+
+
+def broken(formula: str, *, width: int) -> list[str]:
+    """The formula in pieces of at most about `width` visible characters, each starting at a sign outside brackets."""
+    depth, cuts = 0, [0]
+    for token in _TOKENS.finditer(formula):
+        if token["open"]:
+            depth += 1
+        elif token["close"]:
+            depth -= 1
+        elif depth == 0:
+            cuts.append(token.start() + (3 if token["sign"] == r",\; " else 0))
+    pieces = [formula[start:end] for start, end in zip(cuts, [*cuts[1:], len(formula)])]
+    lines = [""]
+    for piece in pieces:
+        if lines[-1] and _visible(lines[-1]) + _visible(piece) > width:
+            lines.append(piece.strip())
+        else:
+            lines[-1] += piece
+    return lines
+
+
+def _visible(latex_text: str) -> int:
+    return len(re.sub(r"\\[a-zA-Z]+|[{}_^\\ ]", "", latex_text))
+
+
+def _item(item: object) -> str:
+    if isinstance(item, str):
+        return item
+    return item.latex() if isinstance(item, Table) else display(item)
