@@ -109,13 +109,17 @@ def models() -> int:
 @cli.command()
 def doctor() -> int:
     """Say what is installed, and print the command for what is missing."""
-    from opalgebra.models.packages import NEEDS_MODELS, cache_folder, installed_packages
+    from opalgebra.models.packages import cache_folder, installed_packages
 
     complete = True
-    for package, command in (
-        ("torch", "pip install 'opalgebra[torch]'"), ("transformers", NEEDS_MODELS), ("safetensors", NEEDS_MODELS), ("gguf", NEEDS_MODELS),
-        ("accelerate", NEEDS_MODELS), ("matplotlib", "pip install 'opalgebra[plot]'"), ("pandas", "pip install 'opalgebra[tables]'"),
-    ):  # fmt: skip
+    models = ("transformers", "safetensors", "gguf", "accelerate")
+    commands = {
+        "torch": "pip install 'opalgebra[torch]'",
+        **dict.fromkeys(models, "pip install 'opalgebra[models]'"),
+        "matplotlib": "pip install 'opalgebra[plot]'",
+        "pandas": "pip install 'opalgebra[tables]'",
+    }
+    for package, command in commands.items():
         version = _version(package)
         complete &= version is not None
         click.echo(f"{package:24} {version or 'missing: ' + command}")

@@ -34,9 +34,8 @@ def demo(folder: str | Path, *, say: Callable[[str], None] = print) -> list[Repo
     results["undressed (does not hold)"] = undressed(binding)
     say(orders_table(results))
     logits = results["counting attention"].logits(" Mary", minus=" John")
-    say(
-        f"logit of ' Mary' minus ' John': {logits.orders.sum() + logits.readout_bias:.6f} summed, {logits.model:.6f} by the model"
-    )
+    summed = logits.orders.sum() + logits.readout_bias
+    say(f"logit of ' Mary' minus ' John': {summed:.6f} summed over orders, {logits.model:.6f} by the model")
     reports = [verify(binding.T.dyson(counting=counting), binding) for counting in ("all", "attention")]
     for report in reports:
         say(str(report))
@@ -80,40 +79,43 @@ def article(binding: Binding, results: Mapping[str, Orders], reports: list[Repor
     architecture = binding.T
     one_layer = transformer(1, norms="absorbed")
     every, attention = (architecture.dyson(counting=counting) for counting in ("all", "attention"))
-    rows = [
-        [str(order), *(number(v[order, -1]) for r in results.values() for v in (r.norms, r.partial_errors))]
-        for order in range(SHOWN)
-    ]
-    headers = ["$n$", *(cell for _ in results for cell in (r"$\|y_n\|/\|x_L\|$", "error"))]
+    terms = f"{every.total:,}".replace(",", "{,}")
     labels = "; ".join(escape(label) for label in results)
-    verdicts = [
-        [escape(r.what), escape(r.verdict), number(r.residual), number(r.bound), number(r.would_catch.median.error)]
-        for r in reports
-    ]
-    return document(
+    orders = Table(
+        ["$n$", *(cell for _ in results for cell in (r"$\|y_n\|/\|x_L\|$", "error"))],
         [
-            "A layer is a factor $1 + V$, later factors stand to the left, and the forward pass is the ordered product",
-            architecture,
-            "of nonlinear maps. On a state every map is a linear operator and a source, $F x = F\\langle x\\rangle x + f\\langle x\\rangle$, "
-            "so that one layer expands exactly, each term with its background:",
-            expand(one_layer.operator @ one_layer.x[0]),
-            f"For {escape(binding.model.name)} with all {len(architecture.stages)} stages counted the series has {every.total:,} terms".replace(",", "{,}") + ",",
-            every,
-            series_legend(every),
-            "Counting attention alone and resumming the feed-forward networks,",
-            attention,
-            series_legend(attention),
-            rf"The prompt is ``{escape(PROMPT)}'' ({binding.tokens} tokens); the split is {escape(str(binding.split['ffn']))} for the "
-            f"feed-forward networks and {escape(str(binding.split['attention']))} patterns for attention. Last token:",
-            Table(headers, rows, f"Relative norm of each order and error of the partial sum, from left to right: {labels}."),
-            Table(
-                ["statement", "verdict", "residual", "bound", "would catch"], verdicts,
-                "Verification against the model's own forward; the last column is the relative error in the output of the median "
-                "vertex that would turn the verdict.",
-            ),
+            [str(order), *(number(v[order, -1]) for r in results.values() for v in (r.norms, r.partial_errors))]
+            for order in range(SHOWN)
         ],
-        title="Dyson series of a Transformer",
-    )  # fmt: skip
+        f"Relative norm of each order and error of the partial sum, from left to right: {labels}.",
+    )
+    verification = Table(
+        ["statement", "verdict", "residual", "bound", "would catch"],
+        [
+            [escape(r.what), escape(r.verdict), number(r.residual), number(r.bound), number(r.would_catch.median.error)]
+            for r in reports
+        ],
+        "Verification against the model's own forward; the last column is the relative error in the output of the "
+        "median vertex that would turn the verdict.",
+    )
+    items = [
+        "A layer is a factor $1 + V$, later factors stand to the left, and the forward pass is the ordered product",
+        architecture,
+        r"of nonlinear maps. On a state every map is a linear operator and a source, "
+        r"$F x = F\langle x\rangle x + f\langle x\rangle$, so that one layer expands exactly, each term with its background:",
+        expand(one_layer.operator @ one_layer.x[0]),
+        f"For {escape(binding.model.name)} with all {len(architecture.stages)} stages counted the series has {terms} terms,",
+        every,
+        series_legend(every),
+        "Counting attention alone and resumming the feed-forward networks,",
+        attention,
+        series_legend(attention),
+        f"The prompt is ``{escape(PROMPT)}'' ({binding.tokens} tokens); the split is {escape(str(binding.split['ffn']))} "
+        f"for the feed-forward networks and {escape(str(binding.split['attention']))} patterns for attention. Last token:",
+        orders,
+        verification,
+    ]
+    return document(items, title="Dyson series of a Transformer")
 
 
 def number(value: float) -> str:

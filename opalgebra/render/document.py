@@ -4,6 +4,7 @@ Long sums are broken into lines before a sign that stands outside all brackets.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,11 @@ from opalgebra.kernel import Equation, Theorem
 from opalgebra.render.latex import latex
 
 WIDTH = 80
+INDENT = r"\quad"
 _OPENING, _CLOSING = r"(?:[({]|\\langle(?![a-zA-Z]))", r"(?:[)}]|\\rangle(?![a-zA-Z]))"
 _TOKENS = re.compile(rf"(?P<open>{_OPENING})|(?P<close>{_CLOSING})|(?P<sign> [-+=] |\\quad\\text|,\\; )")
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
-\usepackage[T1]{fontenc}
 \usepackage[a4paper,margin=2.5cm]{geometry}
 \usepackage{amsmath,amssymb,booktabs}
 \allowdisplaybreaks
@@ -44,16 +45,19 @@ class Table:
 
 @dataclass(frozen=True)
 class Document:
-    """A title and items in order: LaTeX paragraphs, tables, and values that are displayed as formulas."""
+    """A title and items in order: LaTeX paragraphs, tables, and values that are displayed as formulas.
+
+    A formula belongs to the paragraph before it, which a text in lower case continues after it.
+    """
 
     items: tuple[object, ...]
     title: str
 
     def __str__(self) -> str:
-        body = "\n\n".join(_item(item) for item in self.items)
+        body = "".join(_separator(before, item) + _item(item) for before, item in zip(("", *self.items), self.items))
         return (
             rf"{_PREAMBLE}\title{{{self.title}}}"
-            + f"\n\\date{{}}\n\\begin{{document}}\n\\maketitle\n\n{body}\n\n\\end{{document}}\n"
+            + f"\n\\date{{}}\n\\begin{{document}}\n\\maketitle\n{body}\n\n\\end{{document}}\n"
         )
 
     def save(self, path: str | Path) -> Path:
@@ -72,9 +76,24 @@ def document(items: Iterable[object], *, title: str) -> Document:
 
 
 def escape(text: str) -> str:
-    """Plain text as LaTeX."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(special.get(c) or (f"\\{c}" if c in "#$%&_{}" else c) for c in text)
+    """Plain text as LaTeX; a character that plain pdflatex has no glyph for is written as its code, `[U+03B1]`."""
+    return "".join(map(_escaped, text))
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "\n": " ", "\t": " ",
+    **{character: f"\\{character}" for character in "#$%&_{}"},
+}  # fmt: skip
+_ACCENTS = frozenset("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327")
+
+
+def _escaped(character: str) -> str:
+    if character in _SPECIAL:
+        return _SPECIAL[character]
+    parts = unicodedata.normalize("NFD", character)
+    accented = len(parts) == 2 and parts[0].isascii() and parts[1] in _ACCENTS and character <= "\u017f"
+    return character if accented or (character.isascii() and character.isprintable()) else f"[U+{ord(character):04X}]"
 
 
 def display(value: object) -> str:
@@ -86,7 +105,8 @@ def display(value: object) -> str:
         lines[0] = lines[0].replace(" = ", " &= ", 1)
     else:
         lines[0] = "&" + lines[0]
-    return "\\begin{align*}\n" + " \\\\\n".join([lines[0], *(rf"&\quad {line}" for line in lines[1:])]) + "\n\\end{align*}"
+    body = " \\\\\n".join([lines[0], *(f"&{INDENT} {line.removeprefix(INDENT).strip()}" for line in lines[1:])])
+    return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
 
 
 def broken(formula: str, *, width: int) -> list[str]:
@@ -103,14 +123,23 @@ def broken(formula: str, *, width: int) -> list[str]:
     lines = [""]
     for piece in pieces:
         if lines[-1] and _visible(lines[-1]) + _visible(piece) > width:
-            lines.append(piece.strip())
+            lines.append(piece)
         else:
             lines[-1] += piece
-    return lines
+    return [line.strip() for line in lines]
 
 
 def _visible(latex_text: str) -> int:
-    return len(re.sub(r"\\[a-zA-Z]+|[{}_^\\ ]", "", latex_text))
+    without_layout = re.sub(r"\\(?:quad|text|mathrm|tfrac|bigl|bigr|bar|underbrace|[^a-zA-Z])(?![a-zA-Z])", "", latex_text)
+    return len(re.sub(r"[{}_^ ]", "", re.sub(r"\\[a-zA-Z]+", "x", without_layout)))
+
+
+def _separator(before: object, item: object) -> str:
+    if isinstance(item, str):
+        continues = item[:1].islower() and not isinstance(before, str | Table)
+    else:
+        continues = isinstance(before, str) and not isinstance(item, Table)
+    return "\n" if continues else "\n\n"
 
 
 def _item(item: object) -> str:

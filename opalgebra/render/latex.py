@@ -86,7 +86,7 @@ def _(value: Equation) -> str:
 @latex.register
 def _(value: Architecture) -> str:
     return (
-        rf"\prod_{{l=1}}^{{{value.layers}}}\!\!\!{{}}^{{\leftarrow}}\,"
+        rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{l=1}}^{{{value.layers}}}\,"
         rf"{_layer(value.heads, explicit=value.norms == 'explicit')}"
     )
 
