@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
-.PHONY: venv demo test test-slow bench lint clean
+.PHONY: venv demo test test-slow bench proofs lint clean
 
 venv: $(READY)
 
@@ -26,6 +26,9 @@ test-slow: $(READY)
 
 bench: $(READY)
 	for program in tests/bench/*.py; do $(BIN)/python $$program || exit 1; done
+
+proofs: $(READY)
+	for program in proofs/*.py; do $(BIN)/python $$program || exit 1; done
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -19,6 +19,7 @@ from opalgebra.numeric.stages import freeze
 FAMILIES: tuple[ModuleType, ...] = (llama,)
 FFN_SPLITS = ("gate", "source")
 ATTENTION_SPLITS = ("frozen", "source")
+_EMPTY = "the prompt is empty; give at least one token"
 
 
 def bind(
@@ -80,6 +81,8 @@ def _family(model: Model) -> ModuleType:
 
 
 def _split(split: str | Mapping[str, str], gated: str) -> dict[str, str]:
+    if not isinstance(split, str | Mapping):
+        raise InputError(f"split={split!r} is not known; use a name such as 'gate', or a mapping of 'attention' and 'ffn'")
     choices = {"attention": "frozen", "ffn": "gate"} | ({"ffn": split} if isinstance(split, str) else dict(split))
     allowed = {"attention": ATTENTION_SPLITS, "ffn": FFN_SPLITS}
     for kind, choice in choices.items():
@@ -105,12 +108,20 @@ def _ids(model: Model, input: Any) -> Tensor:
     if isinstance(input, str):
         ids = torch.tensor([model.token_ids(input)], dtype=torch.long)
     else:
-        ids = torch.as_tensor(input)
+        try:
+            ids = torch.as_tensor(input)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"the input is a {type(input).__name__} that is no array of integers; give a text, or token ids (batch, tokens) "
+                "with rows of the same length"
+            ) from error
+        if ids.numel() == 0:
+            raise InputError(_EMPTY)
         if ids.ndim != 2 or ids.is_floating_point() or ids.dtype == torch.bool:
             raise InputError(f"token ids are integers (batch, tokens), not {ids.dtype} of shape {tuple(ids.shape)}")
         ids = ids.long()
     if ids.numel() == 0:
-        raise InputError("the prompt is empty; give at least one token")
+        raise InputError(_EMPTY)
     config = model.network.config
     longest, vocabulary = config.max_position_embeddings, config.vocab_size
     if ids.shape[1] > longest:

@@ -36,19 +36,19 @@ def read(network: Any, ids: Tensor, split: dict[str, str]) -> Parts:
     maps = []
     for layer in base.layers:
         inner, mlp = layer.self_attn, layer.mlp
+        q, k, v, o = (_parameters(module) for module in (inner.q_proj, inner.k_proj, inner.v_proj, inner.o_proj))
+        gate, up, down = (_parameters(module) for module in (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
         attention = Attention(
-            query=inner.q_proj.weight, key=inner.k_proj.weight, value=inner.v_proj.weight, output=inner.o_proj.weight,
-            query_bias=inner.q_proj.bias, key_bias=inner.k_proj.bias, value_bias=inner.v_proj.bias,
-            output_bias=inner.o_proj.bias, heads=config.num_attention_heads, key_heads=config.num_key_value_heads,
-            scaling=inner.scaling, cosine=cosine, sine=sine, split=split["attention"],
+            query=q[0], key=k[0], value=v[0], output=o[0], query_bias=q[1], key_bias=k[1], value_bias=v[1], output_bias=o[1],
+            heads=config.num_attention_heads, key_heads=config.num_key_value_heads, scaling=inner.scaling, cosine=cosine,
+            sine=sine, split=split["attention"],
         )  # fmt: skip
         ffn = GatedFFN(
-            gate=mlp.gate_proj.weight, up=mlp.up_proj.weight, down=mlp.down_proj.weight, gate_bias=mlp.gate_proj.bias,
-            up_bias=mlp.up_proj.bias, down_bias=mlp.down_proj.bias, activation=mlp.act_fn, split=split["ffn"],
+            gate=gate[0], up=up[0], down=down[0], gate_bias=gate[1], up_bias=up[1], down_bias=down[1],
+            activation=mlp.act_fn, split=split["ffn"],
         )  # fmt: skip
         maps += [(_norm(layer.input_layernorm), attention), (_norm(layer.post_attention_layernorm), ffn)]
-    head = getattr(network, "lm_head", None)
-    readout = Readout(_norm(base.norm), getattr(head, "weight", None), getattr(head, "bias", None))
+    readout = Readout(_norm(base.norm), *_parameters(getattr(network, "lm_head", None)))
     return Parts(embedded, maps, readout, len(base.layers), config.num_attention_heads)
 
 
@@ -56,8 +56,15 @@ def _base(network: Any) -> Any:
     return getattr(network, "model", network)
 
 
+def _parameters(module: Any) -> tuple[Any, Tensor | None]:
+    """The weight and the bias of a module, each the model's own memory outside any gradient; None for what it lacks."""
+    found = (getattr(module, name, None) for name in ("weight", "bias"))
+    weight, bias = (None if parameter is None else parameter.detach() for parameter in found)
+    return weight, bias
+
+
 def _norm(module: Any) -> RMSNorm:
-    return RMSNorm(module.weight, module.variance_epsilon)
+    return RMSNorm(module.weight.detach(), module.variance_epsilon)
 
 
 def _check(network: Any) -> None:
