@@ -19,7 +19,7 @@ demo: $(READY)
 	$(BIN)/opalgebra demo
 
 test: $(READY) lint
-	$(BIN)/pytest -m "not slow and not gpu"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not gpu"
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow

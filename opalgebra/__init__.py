@@ -12,7 +12,9 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     plot, report, cli                       figures, documents, the command line
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
@@ -44,6 +46,17 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """A package whose public names win over its submodules: `expand` is the function, also once its module is loaded."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _HOME or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

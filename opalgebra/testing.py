@@ -1,5 +1,6 @@
 """Planted errors: what a verification must be seen to reject before it is believed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -16,6 +17,7 @@ class _Perturbed(Affine):
     vertex: Affine
     share: Affine
     error: float
+    head: int | None
 
     @property
     def inner(self) -> int:  # type: ignore[override]
@@ -30,6 +32,10 @@ class _Perturbed(Affine):
         if self.vertex.source is None or self.share.source is None:
             return self.vertex.source
         return self.vertex.source + self.error * self.share.source
+
+    def restricted(self, heads: Sequence[int]) -> Affine:
+        kept = self.vertex.restricted(heads)
+        return replace(self, vertex=kept) if self.head in heads else kept
 
     def add_to(self, out: Tensor, states: Tensor) -> None:
         self.vertex.add_to(out, states)
@@ -46,6 +52,6 @@ def plant(binding: Binding, vertex: Atom, error: float) -> Binding:
             frozen = list(binding.frozen)
             here = frozen[index]
             share = part_of(here.vertex, stage, (vertex,))
-            frozen[index] = replace(here, vertex=_Perturbed(here.vertex, share, error))
+            frozen[index] = replace(here, vertex=_Perturbed(here.vertex, share, error, vertex.head))
             return replace(binding, frozen=frozen, known_dressings={})
     raise InputError(f"{vertex.name} is no vertex of this model; take one of M.T.attention, M.T.ffn or M.T.head")

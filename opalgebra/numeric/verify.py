@@ -8,7 +8,7 @@ series adds up to, are taken from the model's own forward.
 
 import platform
 from dataclasses import asdict, dataclass, replace
-from functools import singledispatch
+from functools import cache, singledispatch
 from importlib import metadata
 from typing import Any
 
@@ -190,7 +190,7 @@ def _compare(what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: T
         split=dict(binding.split),
         dtype=str(binding.dtype).removeprefix("torch."),
         device=str(binding.states.device),
-        versions=versions(),
+        versions=dict(versions()),
     )
 
 
@@ -230,6 +230,7 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
     return names, outputs
 
 
+@cache
 def versions() -> dict[str, str]:
     """The versions that a number depends on."""
     found = {"python": platform.python_version()}
