@@ -21,13 +21,13 @@ from typing import Any, ClassVar, NoReturn, TypeVar, final
 from weakref import WeakValueDictionary
 
 from opalgebra.display import Displayed, render
-from opalgebra.errors import InputError, SpaceError
+from opalgebra.errors import InputError, LimitError, SpaceError
 from opalgebra.scalar import Scalar, ScalarLike, as_scalar, is_scalar
 from opalgebra.space import ONE, Kind, Space, X
 
-_NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9]\d*)(?:_(?:0|[1-9]\d*))*)?")
-
-
+_NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|[1-9][0-9]*))*)?")
+_LONGEST_NAME = 200
+_LARGEST = 10**1000
 _RESERVED = {"where", "source", "one", "zero"}
 
 Node = TypeVar("Node", bound="Operator")
@@ -168,6 +168,8 @@ class Atom(Operator):
         domain = domain or (ONE if is_state else X)
         if (domain == ONE) != is_state or codomain == ONE:
             raise SpaceError(f"{name}: {domain} -> {codomain} is no {kind} operator; only a state is a map out of ONE")
+        if isinstance(name, str) and len(name) > _LONGEST_NAME:
+            raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {_LONGEST_NAME}")
         if not isinstance(name, str) or _NAME.fullmatch(name) is None or name in _RESERVED:
             raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
         return cls._intern((name, Kind(kind), domain, codomain), domain, codomain, kind == Kind.LINEAR)
@@ -208,6 +210,8 @@ class Sum(Operator):
 
     @classmethod
     def _make(cls, *terms: tuple[Scalar, Operator]) -> "Sum":
+        if any(max(abs(c.numerator), c.denominator) >= _LARGEST for c, _ in terms):
+            raise LimitError("a coefficient would have more than 1,000 digits; use scalars with fewer")
         first = terms[0][1]
         return cls._intern(terms, first.domain, first.codomain, all(term.is_linear for _, term in terms))
 

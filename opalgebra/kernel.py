@@ -5,7 +5,7 @@ linear maps the linear atoms are, whatever states the states are, and whatever s
 Each theorem keeps the rule, arguments and premises that made it, so that it can be made again.
 """
 
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NoReturn, final
 
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressing
@@ -20,13 +20,27 @@ class Equation(Displayed):
     __slots__ = ("lhs", "rhs")
     hypotheses: ClassVar[frozenset[Any]] = frozenset()
 
+    lhs: Operator
+    rhs: Operator
+
     def __init__(self, lhs: Operator, rhs: Operator) -> None:
         if (lhs.domain, lhs.codomain) != (rhs.domain, rhs.codomain):
             raise SpaceError(
                 f"the two sides map {lhs.domain} to {lhs.codomain} and {rhs.domain} to {rhs.codomain}; an equation "
                 "needs the same spaces on both sides"
             )
-        self.lhs, self.rhs = lhs, rhs
+        _set(self, lhs=lhs, rhs=rhs)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"equations are immutable: {name} cannot be set")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Equation, (self.lhs, self.rhs)
+
+
+def _set(value: object, **parts: Any) -> None:
+    for name, part in parts.items():
+        object.__setattr__(value, name, part)
 
 
 def equation(lhs: Operator, rhs: Operator) -> Equation:
@@ -43,14 +57,27 @@ class Theorem(Displayed):
 
     __slots__ = ("arguments", "hypotheses", "lhs", "premises", "rhs", "rule")
 
+    rule: str
+    arguments: tuple[Any, ...]
+    premises: tuple["Theorem", ...]
+    lhs: Operator
+    rhs: Operator
+    hypotheses: frozenset[Any]
+
     def __init__(
         self, seal: object, rule: str, arguments: tuple[Any, ...], premises: tuple["Theorem", ...],
         lhs: Operator, rhs: Operator,
     ) -> None:  # fmt: skip
         if seal is not _SEAL:
             raise InputError("a Theorem is proved, not constructed; use expand, or the rules of opalgebra.kernel")
-        self.rule, self.arguments, self.premises, self.lhs, self.rhs = rule, arguments, premises, lhs, rhs
-        self.hypotheses: frozenset[Any] = frozenset().union(*(premise.hypotheses for premise in premises))
+        hypotheses = frozenset().union(*(premise.hypotheses for premise in premises))
+        _set(self, rule=rule, arguments=arguments, premises=premises, lhs=lhs, rhs=rhs, hypotheses=hypotheses)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"theorems are immutable: {name} cannot be set")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return globals()[self.rule], (*self.premises, *self.arguments)
 
 
 def _theorem(rule: str, arguments: tuple[Any, ...], lhs: Operator, rhs: Operator, *premises: Theorem) -> Theorem:

@@ -6,6 +6,7 @@ The expression has `+`, `-`, `@`, a scalar times an operator (`1/2*A`), a scalar
 `F<s>` for a dressing, `source(F, s)` for its source, `one(SPACE)` and `zero(SPACE, SPACE)`.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
@@ -13,7 +14,7 @@ from typing import Any
 
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError
-from opalgebra.expr import Atom, Identity, Operator, Zero
+from opalgebra.expr import Atom, Identity, Operator, Zero, linear_combination
 from opalgebra.space import ONE, K, Kind, Space, X
 
 MAX_LENGTH = 1_000_000
@@ -65,7 +66,10 @@ def parse(text: str, *, atoms: Iterable[Atom] = (), kind: str | None = None) -> 
     except UnexpectedInput as error:
         raise InputError(_complaint(text, error)) from None
     body, *clauses = (child for child in tree.children if child is not None)
-    names: dict[str, Operator] = {atom.name: atom for atom in atoms}
+    given = list(dict.fromkeys(atoms))
+    _refuse_repetition([atom.name for atom in given])
+    _refuse_repetition([name for clause in clauses for name in _named_by(clause)])
+    names: dict[str, Operator] = {atom.name: atom for atom in given}
     for clause in clauses:
         if clause.data == "declaration":
             _declare(clause.children, names)
@@ -82,6 +86,17 @@ def _complaint(text: str, error: Any) -> str:
     place = error.pos_in_stream if token is None else token.start_pos
     found = text[place : place + 12]
     return f"the expression makes no sense from character {place + 1} on ({found!r}); write it as in A @ (1 + B)"
+
+
+def _named_by(clause: Any) -> list[str]:
+    tokens = [str(child) for child in clause.children if child is not None and not hasattr(child, "data")]
+    return tokens if clause.data == "definition" else tokens[:-1]
+
+
+def _refuse_repetition(names: list[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise InputError(f"{name} is declared {count} times; a text has one meaning for a name, so rename one of them")
 
 
 def _declare(children: list[Any], names: dict[str, Operator]) -> None:
@@ -102,19 +117,33 @@ def _space(tree: Any) -> Space:
 def _value(tree: Any, names: dict[str, Operator], kind: str | None) -> Operator | Fraction:
     """The value of a parse tree, parts before wholes; a number stays a number until it meets an operator."""
     values: list[Any] = []
-    work: list[tuple[Any, bool]] = [(tree, False)]
+    work: list[tuple[Any, int | None]] = [(tree, None)]
     while work:
         node, ready = work.pop()
-        if not hasattr(node, "data") or node.data == "space":
-            values.append(node)
-        elif not ready:
-            work.append((node, True))
-            work += ((child, False) for child in reversed(node.children))
-        else:
-            arguments = values[len(values) - len(node.children) :]
-            del values[len(values) - len(node.children) :]
+        if ready is not None:
+            arguments = values[len(values) - ready :]
+            del values[len(values) - ready :]
             values.append(_node(node.data, arguments, names, kind))
+        elif not hasattr(node, "data") or node.data == "space":
+            values.append(node)
+        else:
+            children = _spliced(node) if node.data == "product" else node.children
+            work.append((node, len(children)))
+            work += ((child, None) for child in reversed(children))
     return values[0]  # type: ignore[no-any-return]
+
+
+def _spliced(product: Any) -> list[Any]:
+    """The scalar and factors of a product, bracketed products among them dissolved, so that any grouping is linear work."""
+    scalar, *factors = product.children
+    children, stack = [scalar], factors[::-1]
+    while stack:
+        child = stack.pop()
+        if getattr(child, "data", "") == "sum" and len(child.children) == 1 and child.children[0].children[0] is None:
+            stack += child.children[0].children[:0:-1]
+        else:
+            children.append(child)
+    return children
 
 
 def _node(rule: str, arguments: list[Any], names: dict[str, Operator], kind: str | None) -> Operator | Fraction:
@@ -148,14 +177,20 @@ def _product(arguments: list[Any]) -> Operator | Fraction:
 
 
 def _sum(arguments: list[Any]) -> Operator | Fraction:
-    result: Any = None
+    operators: list[tuple[int, Operator]] = []
+    number = Fraction(0)
     sign = 1
     for argument in arguments:
         if getattr(argument, "type", None) == "SIGN":
             sign = -1 if argument == "-" else 1
+        elif isinstance(argument, Operator):
+            operators.append((sign, argument))
         else:
-            result = sign * argument if result is None else result + sign * argument
-    return result  # type: ignore[no-any-return]
+            number += sign * argument
+    if not operators:
+        return number
+    first = operators[0][1]
+    return linear_combination(operators, first.domain, first.codomain) + number
 
 
 def _operator(value: Operator | Fraction) -> Operator:

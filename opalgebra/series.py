@@ -151,7 +151,9 @@ class Series(Displayed):
 
     def _selection(self, passed: int, order: int, rank: int) -> tuple[Atom, ...]:
         if not 0 <= rank < self._count(passed, order):
-            raise InputError(f"rank {rank} of order {order} was asked; ranks run from 0 to {self._count(passed, order) - 1}")
+            raise InputError(
+                f"rank {rank} of order {order} was asked of {self._count(passed, order):,} selections; ranks count from 0"
+            )
         chosen: list[Atom] = []
         for s in range(passed, len(self.stages)):
             block = self._count(s + 1, order - len(chosen) - 1)
@@ -210,6 +212,10 @@ class Series(Displayed):
             moved = [branch @ part for part in parts]
             parts = [parts[0], *(part + below for part, below in zip(parts[1:], moved)), moved[-1]]
         return tuple(parts)
+
+    def __iter__(self) -> Iterator[Operator]:
+        """The states `S[k]` of all kept orders."""
+        return (self[order] for order in range(self.max_order + 1))
 
     def __getitem__(self, order: int) -> Operator:
         """The state `S[k]`: all terms of this order on the initial state, and its sources. LimitError when too many."""

@@ -112,7 +112,8 @@ def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         raise ModelError(f"cannot load {name!r}: the folder has no config.json; give a folder written by save_pretrained")
     try:
-        config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
+        with quiet():
+            config = transformers.AutoConfig.from_pretrained(source, trust_remote_code=False)
     except OSError as error:
         raise ModelError(_unknown(name, source if known else None)) from error
     except StrictDataclassError as error:

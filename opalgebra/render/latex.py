@@ -107,7 +107,8 @@ def _(value: Series) -> str:
         word = rf"U({n}, s_k)\,\bar V_{{s_k}} \cdots \bar V_{{s_2}}\, U(s_2 - 1, s_1)"
         first, inside = rf"X({n})", "X(s_1 - 1)"
     sums = rf"\sum_{{k=1}}^{{{value.max_order}}}\;\sum_{{1 \le s_1 < \cdots < s_k \le {n}}}"
-    return rf"x_{{{n}}} = {first} + {sums} {word} \bigl(\bar V_{{s_1}} {inside} + v_{{s_1}}\bigr)"
+    relation = "=" if value.is_exact else r"\approx"
+    return rf"x_{{{n}}} {relation} {first} + {sums} {word} \bigl(\bar V_{{s_1}} {inside} + v_{{s_1}}\bigr)"
 
 
 def series_legend(value: Series) -> str:
