@@ -43,8 +43,10 @@ def save_figure(figure: "Figure", path: str | Path) -> Path:
     """Writes the figure, in the format of the path's ending, whole or not at all; the same bytes each time."""
     import matplotlib
 
+    path = Path(path)
+    undated: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with matplotlib.rc_context({"svg.hashsalt": "opalgebra"}):
-        return write_whole(path, lambda beside: figure.savefig(beside, metadata={"Date": None}))
+        return write_whole(path, lambda beside: figure.savefig(beside, metadata=undated.get(path.suffix)))
 
 
 def _figure_class() -> Any:
