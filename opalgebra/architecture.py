@@ -16,6 +16,7 @@ from opalgebra.atoms import family, state
 from opalgebra.display import Displayed
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Operator, linear_combination, ordered_product
+from opalgebra.scalar import is_natural
 from opalgebra.series import Counting, Series, Stage
 from opalgebra.space import Kind, X
 
@@ -90,7 +91,7 @@ def transformer(
     True
     """
     for name, value in (("layers", layers), ("heads", 1 if heads is None else heads)):
-        if not isinstance(value, int) or value < 1:
+        if not is_natural(value) or value == 0:
             raise InputError(f"{name}={value!r}: a Transformer has a positive number of {name}")
     if norm != "pre" or parallel:
         raise InputError(f"norm={norm!r}, parallel={parallel} is not known here; use norm='pre', parallel=False")

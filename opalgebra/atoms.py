@@ -4,6 +4,7 @@ from typing import final
 
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom
+from opalgebra.scalar import is_natural
 from opalgebra.space import Kind, Space, X
 
 
@@ -26,7 +27,7 @@ class Family:
 
     def __getitem__(self, index: int | tuple[int, ...]) -> Atom:
         indices = index if isinstance(index, tuple) else (index,)
-        if any(not isinstance(part, int) or part < 0 for part in indices):
+        if not all(map(is_natural, indices)):
             raise InputError(f"{self.name}[{index}]: an index is a natural number or several; use {self.name}[3]")
         name = self.name + "_".join(map(str, indices))
         return Atom(name, kind=self.kind, domain=self.domain, codomain=self.codomain)

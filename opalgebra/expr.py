@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 
 from opalgebra.display import Displayed, render
 from opalgebra.errors import InputError, LimitError, SpaceError
-from opalgebra.scalar import Scalar, ScalarLike, as_scalar, is_scalar
+from opalgebra.scalar import Scalar, ScalarLike, as_scalar, is_natural, is_scalar
 from opalgebra.space import ONE, Kind, Space, X
 
 _NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|[1-9][0-9]*))*)?")
@@ -125,8 +125,10 @@ class Operator(Displayed):
         raise InputError("'*' multiplies by a scalar on the left and is not composition; write 2 * A, or A @ B")
 
     def __pow__(self, exponent: int) -> "Operator":
-        if not isinstance(exponent, int) or exponent < 0:
+        if not is_natural(exponent):
             raise InputError(f"a power of an operator is a natural number, not {exponent!r}; use repeated @")
+        if self.domain != self.codomain:
+            raise SpaceError(f"{self} maps {self.domain} to {self.codomain}; only a map of a space to itself has powers")
         return ordered_product([self] * exponent, space=self.domain)
 
 
@@ -304,7 +306,8 @@ def linear_combination(terms: Iterable[tuple[ScalarLike, Operator]], domain: Spa
         scale = as_scalar(coefficient)
         for inner, term in operator.terms if isinstance(operator, Sum) else ((as_scalar(1), operator),):
             if not isinstance(term, Zero):
-                collected[term] = collected.get(term, as_scalar(0)) + scale * inner
+                share = inner if scale == 1 else scale * inner
+                collected[term] = collected[term] + share if term in collected else share
     kept = sorted(((c, term) for term, c in collected.items() if c), key=lambda pair: pair[1].digest)
     if not kept:
         return Zero(domain, codomain)

@@ -127,13 +127,17 @@ def _value(tree: Any, names: dict[str, Operator], kind: str | None) -> Operator 
         elif not hasattr(node, "data") or node.data == "space":
             values.append(node)
         else:
-            children = _spliced(node) if node.data == "product" else node.children
+            children = {"product": _factors, "sum": _signed_terms}.get(node.data, _children)(node)
             work.append((node, len(children)))
             work += ((child, None) for child in reversed(children))
     return values[0]  # type: ignore[no-any-return]
 
 
-def _spliced(product: Any) -> list[Any]:
+def _children(tree: Any) -> list[Any]:
+    return tree.children  # type: ignore[no-any-return]
+
+
+def _factors(product: Any) -> list[Any]:
     """The scalar and factors of a product, bracketed products among them dissolved, so that any grouping is linear work."""
     scalar, *factors = product.children
     children, stack = [scalar], factors[::-1]
@@ -143,6 +147,27 @@ def _spliced(product: Any) -> list[Any]:
             stack += child.children[0].children[:0:-1]
         else:
             children.append(child)
+    return children
+
+
+def _signed_terms(tree: Any) -> list[Any]:
+    """The terms of a sum, each behind its sign as 1 or -1, bracketed sums among them dissolved for the same reason."""
+    children: list[Any] = []
+    stack = [(1, tree)]
+    while stack:
+        sign, node = stack.pop()
+        if node.data == "sum":
+            own, parts = sign, []
+            for child in node.children:
+                if hasattr(child, "data"):
+                    parts.append((own, child))
+                else:
+                    own = -sign if child == "-" else sign
+            stack += reversed(parts)
+        elif len(node.children) == 2 and node.children[0] is None and getattr(node.children[1], "data", "") == "sum":
+            stack.append((sign, node.children[1]))
+        else:
+            children += (sign, node)
     return children
 
 
@@ -177,16 +202,9 @@ def _product(arguments: list[Any]) -> Operator | Fraction:
 
 
 def _sum(arguments: list[Any]) -> Operator | Fraction:
-    operators: list[tuple[int, Operator]] = []
-    number = Fraction(0)
-    sign = 1
-    for argument in arguments:
-        if getattr(argument, "type", None) == "SIGN":
-            sign = -1 if argument == "-" else 1
-        elif isinstance(argument, Operator):
-            operators.append((sign, argument))
-        else:
-            number += sign * argument
+    signed = list(zip(arguments[::2], arguments[1::2]))
+    operators = [(sign, value) for sign, value in signed if isinstance(value, Operator)]
+    number = sum((sign * value for sign, value in signed if not isinstance(value, Operator)), Fraction(0))
     if not operators:
         return number
     first = operators[0][1]

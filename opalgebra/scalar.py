@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from numbers import Integral
 
 from opalgebra.errors import InputError
 
@@ -12,6 +13,11 @@ ScalarLike = int | float | Fraction
 def is_scalar(value: object) -> bool:
     """Whether `value` can be a coefficient."""
     return isinstance(value, int | float | Fraction) and not isinstance(value, bool)
+
+
+def is_natural(value: object) -> bool:
+    """Whether `value` is a natural number: 0, 1, 2, ..."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def as_scalar(value: ScalarLike) -> Scalar:

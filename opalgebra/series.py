@@ -19,6 +19,7 @@ from opalgebra.display import Displayed
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Operator, linear_combination, ordered_product
+from opalgebra.scalar import is_natural
 from opalgebra.space import ONE, Kind, X
 
 Counting = str | Callable[[Atom], bool]
@@ -62,7 +63,7 @@ def counter(counting: Counting) -> Callable[[Atom], bool]:
 
 def check_order(order: int | None) -> None:
     """InputError unless `order` is None or a natural number."""
-    if order is not None and (not isinstance(order, int) or order < 0):
+    if order is not None and not is_natural(order):
         raise InputError(f"order={order!r}: a truncation order is a natural number; leave it out for all orders")
 
 
@@ -118,7 +119,7 @@ class Series(Displayed):
         return row[order] if 0 <= order < len(row) else 0
 
     def _checked(self, order: int) -> int:
-        if not isinstance(order, int) or order < 0:
+        if not is_natural(order):
             raise InputError(f"order {order!r} of a series was asked; an order is a natural number")
         if self.order is not None and order > self.order:
             raise InputError(f"order {order} was asked of a series truncated at order {self.order}; raise order=")

@@ -18,6 +18,8 @@ class Space:
     factors: tuple[str, ...]
 
     def __init__(self, *factors: str) -> None:
+        if "X" in factors or "K" in factors:
+            raise SpaceError(f"the factors {factors!r} name a space of their own, X or K; use opalgebra.X or opalgebra.K")
         if any(not name.isidentifier() for name in factors) and factors != ("1",):
             raise SpaceError(f"the factors of a space are named by identifiers, not by {factors!r}; rename them")
         object.__setattr__(self, "factors", factors)

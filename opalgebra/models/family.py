@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from opalgebra.numeric.binding import Readout
 from opalgebra.numeric.blocks import Map
+from opalgebra.numeric.interpretation import Readout
 
 
 @dataclass(frozen=True, eq=False)

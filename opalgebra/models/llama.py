@@ -11,9 +11,9 @@ from torch import Tensor
 
 from opalgebra.errors import ModelError
 from opalgebra.models.family import Parts
-from opalgebra.numeric.binding import Readout
 from opalgebra.numeric.blocks import Attention, GatedFFN, RMSNorm
 from opalgebra.numeric.faithful import faithful
+from opalgebra.numeric.interpretation import Readout
 
 MODEL_TYPES = ("llama",)
 

@@ -11,6 +11,7 @@ import torch
 
 from opalgebra.errors import InputError, ModelError
 from opalgebra.models.packages import KNOWN, NEEDS_MODELS, quiet, weights_folder
+from opalgebra.scalar import is_natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,8 +37,8 @@ class Model:
     def token_id(self, token: str | int) -> int:
         """The id of a text that is exactly one token, special tokens apart; an id is returned as it is. InputError."""
         vocabulary = self.network.config.vocab_size
-        if isinstance(token, int):
-            if not 0 <= token < vocabulary:
+        if not isinstance(token, str):
+            if not is_natural(token) or token >= vocabulary:
                 raise InputError(f"token id {token} was asked; ids of {self.name} run from 0 to {vocabulary - 1:,}")
             return token
         if self.tokenizer is None:

@@ -38,7 +38,7 @@ class Affine(ABC):
 
     def restricted(self, heads: Sequence[int]) -> "Affine":
         """The share of some attention heads. InputError for a map that keeps no heads apart."""
-        raise InputError(f"{type(self).__name__} does not keep attention heads apart; use heads=False or another split")
+        raise InputError("a whole output as source does not keep attention heads apart; use heads=False or attention='frozen'")
 
     def __call__(self, states: Tensor) -> Tensor:
         """The linear part of `states`."""

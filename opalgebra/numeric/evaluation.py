@@ -5,20 +5,15 @@ quotient by its own norm is a condition number) and the number of inner dimensio
 Shared subterms are evaluated once, and nothing recurses.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, factors
+from opalgebra.numeric.interpretation import Interpretation
 from opalgebra.recursion import Steps, without_recursion
-
-if TYPE_CHECKING:
-    from opalgebra.numeric.binding import Binding
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +24,7 @@ class Value:
     magnitude: Tensor
     inner: int
 
-    def through(self, array: Tensor, inner: int) -> Value:
+    def through(self, array: Tensor, inner: int) -> "Value":
         """The value of a map of this one, as ill-conditioned as the worst token that it may have read."""
         own = norms(self.array)
         condition = torch.where(own > 0, self.magnitude / own, 1.0).max()
@@ -46,20 +41,20 @@ def leaf(array: Tensor, inner: int = 0) -> Value:
     return Value(array, norms(array), inner)
 
 
-def evaluate(binding: Binding, state: Operator) -> Value:
+def evaluate(binding: Interpretation, state: Operator) -> Value:
     """The value of a state; InputError for a map, or for atoms that are not the model's."""
     if not state.is_state:
         raise InputError(f"{state} maps {state.domain} to {state.codomain}; only a state has a value: apply it to M.T.x[0]")
     return without_recursion(_Evaluator(binding).value(state))
 
 
-def act(binding: Binding, operator: Operator, value: Value) -> Value:
+def act(binding: Interpretation, operator: Operator, value: Value) -> Value:
     """The value of `operator` at a given array."""
     return without_recursion(_Evaluator(binding).act(operator, value))
 
 
 class _Evaluator:
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: Interpretation) -> None:
         self.binding = binding
         self.known: dict[Operator, Value] = {}
         self.own = {node: s for s, node in enumerate(binding.T.x)}

@@ -8,21 +8,17 @@ in n (n + 1) / 2 block applications for n stages instead of 2^n. Parts born at a
 the same rule; a source is born with order 1 at a counted vertex and 0 at another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from opalgebra.errors import InputError, ModelError
+from opalgebra.numeric.interpretation import Interpretation
 from opalgebra.numeric.stages import Step
 from opalgebra.series import Counting, check_order, counter
-
-if TYPE_CHECKING:
-    from opalgebra.numeric.binding import Binding
 
 
 class Ladder:
@@ -77,7 +73,7 @@ def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool
     return initial, sources
 
 
-def steps_of(binding: Binding, counting: Counting) -> list[Step]:
+def steps_of(binding: Interpretation, counting: Counting) -> list[Step]:
     """The stages of a binding with their vertices shared out by a counting."""
     chosen = counter(counting)
     return [frozen.shared(stage, chosen) for stage, frozen in zip(binding.T.stages, binding.frozen)]
@@ -105,7 +101,7 @@ class Orders:
     model's own forward. `parts` is the tensor (orders, batch, tokens, features) of the y_n themselves.
     """
 
-    binding: Binding
+    binding: Interpretation
     counting: str
     order: int | None
     parts: Tensor
@@ -156,7 +152,7 @@ class Orders:
         return f"Orders(counting {self.counting}: {self.norms.shape[-2]} orders{truncated}, {self.norms.shape[-1]} tokens)"
 
 
-def orders(binding: Binding, *, counting: Counting = "all", order: int | None = None) -> Orders:
+def orders(binding: Interpretation, *, counting: Counting = "all", order: int | None = None) -> Orders:
     """All orders (up to `order`) at the binding's input. A progress bar is shown on a terminal.
 
     Cost: n (n + 1) / 2 applications of a stage for n counted stages, `order` times n for a truncation; memory
@@ -168,7 +164,7 @@ def orders(binding: Binding, *, counting: Counting = "all", order: int | None = 
     return summarise(binding, initial.parts, sources.parts, counting, order)
 
 
-def summarise(binding: Binding, parts: Tensor, sources: Tensor, counting: Counting, order: int | None) -> Orders:
+def summarise(binding: Interpretation, parts: Tensor, sources: Tensor, counting: Counting, order: int | None) -> Orders:
     """The figures of `Orders` from the parts (orders, batch, tokens, features) and their source-born share."""
     broken = (~torch.isfinite(parts).all(-1)).nonzero()
     if len(broken):
@@ -190,7 +186,7 @@ def summarise(binding: Binding, parts: Tensor, sources: Tensor, counting: Counti
     return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition)
 
 
-def undressed(binding: Binding) -> Orders:
+def undressed(binding: Interpretation) -> Orders:
     """The paper's recurrence read literally, `y_k <- y_k + V(y_{k-1})` with the bare nonlinear blocks, counting all.
 
     Its sum is NOT the model's state: a nonlinear map does not distribute over the sum of orders. The partial errors say by

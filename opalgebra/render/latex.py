@@ -10,28 +10,41 @@ from opalgebra.render.text import source_name
 from opalgebra.render.writing import Notation, Written, write
 from opalgebra.series import Series
 
-_GREEK = frozenset(
+_GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
-)
+    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+).split()
+_GREEK = {**dict(zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", _GREEK_NAMES)), **{name: name for name in _GREEK_NAMES}}
 
 
 def _name(base: str, indices: tuple[int, ...]) -> str:
     stem, *subscripts = base.split("_")
     if stem in _GREEK:
-        stem = rf"\{stem}"
-    elif len(stem) != 1:
-        stem = rf"\mathrm{{{stem}}}" if stem else r"\_"
-    inner = [rf"\mathrm{{{part}}}" for part in subscripts if part] + [str(index) for index in indices]
+        stem = rf"\{_GREEK[stem]}"
+    elif len(stem) != 1 or not stem.isascii():
+        stem = _upright(stem) if stem else r"\_"
+    inner = [_upright(part) for part in subscripts if part] + [str(index) for index in indices]
     return stem + (f"_{{{','.join(inner)}}}" if inner else "")
+
+
+def _upright(word: str) -> str:
+    """A word in roman type; a character that plain pdflatex has no glyph for in formulas is written as its code."""
+    if word.isascii():
+        return rf"\mathrm{{{word}}}"
+    return "".join(
+        rf"{{\{_GREEK[character]}}}"
+        if character in _GREEK
+        else rf"\mathrm{{{character if character.isascii() else f'[U+{ord(character):04X}]'}}}"
+        for character in word
+    )
 
 
 def _scalar(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else rf"\tfrac{{{value.numerator}}}{{{value.denominator}}}"
 
 
-def _source(atom: Atom) -> tuple[str, str]:
-    return _name(source_name(atom), atom.indices) + r"\langle ", r"\rangle"
+def _source(atom: Atom, maps: frozenset[str]) -> tuple[str, str]:
+    return _name(source_name(atom, maps), atom.indices) + r"\langle ", r"\rangle"
 
 
 LATEX = Notation(

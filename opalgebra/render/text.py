@@ -26,9 +26,10 @@ def _subscript_name(base: str, indices: tuple[int, ...]) -> str:
     return base + ",".join(str(index).translate(_SUBSCRIPTS) for index in indices)
 
 
-def source_name(atom: Atom) -> str:
-    """The letter of a source: the lower case of its operator's, or `s_F` where that says nothing."""
-    return atom.base.lower() if atom.base.isupper() else f"s_{atom.base}"
+def source_name(atom: Atom, maps: frozenset[str]) -> str:
+    """The letter of a source: the lower case of its operator's, or `s_F` where that says nothing or names another map."""
+    lower = atom.base.lower()
+    return lower if atom.base.isupper() and lower not in maps else f"s_{atom.base}"
 
 
 def _plain_identity(node: Identity) -> str:
@@ -42,7 +43,7 @@ def _plain_zero(node: Zero) -> str:
 ASCII = Notation(
     name=_plain_name,
     dressing=("<", ">"),
-    source=lambda atom: (f"source({atom.name}, ", ")"),
+    source=lambda atom, maps: (f"source({atom.name}, ", ")"),
     scalar=str,
     times="*",
     compose=lambda bracketed: " @ ",
@@ -60,7 +61,7 @@ def _unicode_scalar(value: Fraction) -> str:
 UNICODE = Notation(
     name=_subscript_name,
     dressing=("⟨", "⟩"),
-    source=lambda atom: (_subscript_name(source_name(atom), atom.indices) + "⟨", "⟩"),
+    source=lambda atom, maps: (_subscript_name(source_name(atom, maps), atom.indices) + "⟨", "⟩"),
     scalar=_unicode_scalar,
     times=" ",
     compose=lambda bracketed: "" if bracketed else " ",

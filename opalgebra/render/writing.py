@@ -5,6 +5,7 @@ factors), then by numeric depth. Every composite background is named once, so th
 size of the shared graph: `F3<x2> @ x where x1 = (1 + F1) @ x, x2 = (1 + F2) @ x1`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,11 +18,15 @@ SUM, PRODUCT, FACTOR = range(3)
 
 @dataclass(frozen=True)
 class Notation:
-    """How the nodes look. `elide` is the number of terms above which the middle of a sum is replaced by its count."""
+    """How the nodes look.
+
+    `source` is told the base names of all maps in the expression, so as not to look like one of them. `elide` is the
+    number of terms above which the middle of a sum is replaced by its count.
+    """
 
     name: Callable[[str, tuple[int, ...]], str]
     dressing: tuple[str, str]
-    source: Callable[[Atom], tuple[str, str]]
+    source: Callable[[Atom, frozenset[str]], tuple[str, str]]
     scalar: Callable[[Fraction], str]
     times: str
     compose: Callable[[bool], str]
@@ -44,8 +49,9 @@ def write(notation: Notation, *operators: Operator) -> Written:
     """The expressions in a notation, sharing the names of their backgrounds."""
     names = name_backgrounds(*operators)
     shown = {state: notation.name(base, indices) for state, (base, indices) in names.items()}
-    definitions = tuple((shown[state], _line(notation, state, shown, top=True)) for state in names)
-    return Written(tuple(_line(notation, operator, shown, top=False) for operator in operators), definitions)
+    maps = frozenset(atom.base for operator in operators for atom in operator.atoms if not atom.is_state)
+    definitions = tuple((shown[state], _line(notation, state, shown, maps, top=True)) for state in names)
+    return Written(tuple(_line(notation, operator, shown, maps, top=False) for operator in operators), definitions)
 
 
 def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[int, ...]]]:
@@ -64,12 +70,14 @@ def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[in
     taken = {atom.name for operator in operators for atom in operator.atoms}
     order = [node for node in postorder(*operators, *referred, backgrounds=True) if node in referred]
     names = {}
+    repeats: Counter[tuple[str, int]] = Counter()
     for state in order:
         *chain, last = factors(state)
         base = last.base if isinstance(last, Atom) else "s"
         indices: tuple[int, ...] = (len(chain),)
         while base + "_".join(map(str, indices)) in taken:
-            indices = (*indices[:1], indices[1] + 1 if len(indices) > 1 else 1)
+            repeats[base, len(chain)] += 1
+            indices = (len(chain), repeats[base, len(chain)])
         taken.add(base + "_".join(map(str, indices)))
         names[state] = (base, indices)
     return names
@@ -93,7 +101,7 @@ def _factor_rank(factor: Operator) -> tuple[Any, ...]:
     return (3, ("", (), "", b""), factor.digest)
 
 
-def _line(notation: Notation, root: Operator, names: dict[Operator, str], *, top: bool) -> str:
+def _line(notation: Notation, root: Operator, names: dict[Operator, str], maps: frozenset[str], *, top: bool) -> str:
     """One expression; with `top`, the root itself is written out even if it has a name."""
     tokens: list[str] = []
     work: list[str | tuple[Operator, int]] = [(root, SUM)]
@@ -104,12 +112,12 @@ def _line(notation: Notation, root: Operator, names: dict[Operator, str], *, top
             continue
         node, level = item
         named = names if not (top and node is root) else {}
-        parts = [named[node]] if node in named else _parts(notation, node, level, names)
+        parts = [named[node]] if node in named else _parts(notation, node, level, names, maps)
         work.extend(reversed(parts))
     return "".join(tokens)
 
 
-def _parts(notation: Notation, node: Operator, level: int, names: dict[Operator, str]) -> list[Any]:
+def _parts(notation: Notation, node: Operator, level: int, names: dict[Operator, str], maps: frozenset[str]) -> list[Any]:
     if isinstance(node, Atom):
         return [notation.name(node.base, node.indices)]
     if isinstance(node, Identity):
@@ -120,7 +128,7 @@ def _parts(notation: Notation, node: Operator, level: int, names: dict[Operator,
         opening, closing = notation.dressing
         return [(node.operator, FACTOR), opening, (node.state, SUM), closing]
     if isinstance(node, Source):
-        opening, closing = notation.source(node.operator)
+        opening, closing = notation.source(node.operator, maps)
         return [opening, (node.state, SUM), closing]
     if isinstance(node, Compose):
         parts, own_level = _composition(notation, node, names), PRODUCT

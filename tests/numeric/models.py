@@ -7,6 +7,7 @@ state: it hides most mistakes. Here norm weights and biases are random, attentio
 
 import torch
 import transformers
+from hypothesis import settings
 from hypothesis import strategies as st
 
 VOCABULARY = 37
@@ -89,7 +90,7 @@ def llamas(draw, *, layers=st.integers(1, 3), dtype: torch.dtype = torch.float64
         heads=key_heads * group,
         key_heads=key_heads,
         head_dim=draw(st.sampled_from([2, 4, 6])),
-        width=draw(st.sampled_from([5, 12, 16])),
+        width=draw(st.sampled_from([width for width in (5, 6, 8, 12, 16, 18) if width % (key_heads * group) == 0])),
         hidden=draw(st.sampled_from([3, 8, 20])),
         rope=draw(st.sampled_from(sorted(ROPE))),
         attention_bias=draw(bias),
@@ -103,7 +104,23 @@ def llamas(draw, *, layers=st.integers(1, 3), dtype: torch.dtype = torch.float64
 def token_ids(*, batch=st.integers(1, 2), tokens=st.integers(1, 5), vocabulary: int = VOCABULARY):
     """Integer arrays (batch, tokens)."""
     return st.tuples(batch, tokens).flatmap(
-        lambda shape: st.lists(
-            st.integers(0, vocabulary - 1), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]
-        ).map(lambda flat: torch.tensor(flat).view(shape))
+        lambda shape: st.lists(st.integers(0, vocabulary - 1), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]).map(
+            lambda flat: torch.tensor(flat).view(shape)
+        )
     )
+
+
+def examples(count: int) -> settings:
+    """`count` examples in a profile with Hypothesis's usual hundred, and in proportion in others."""
+    return settings(max_examples=max(1, count * settings.default.max_examples // 100))
+
+
+def word_tokenizer() -> transformers.PreTrainedTokenizerFast:
+    """Text split at spaces: the word `w5` is token 5, any other word token 0."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    words = Tokenizer(WordLevel({f"w{index}": index for index in range(VOCABULARY)}, unk_token="w0"))
+    words.pre_tokenizer = WhitespaceSplit()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words)

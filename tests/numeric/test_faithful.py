@@ -74,9 +74,7 @@ def identifiers(vocabulary: int = VOCABULARY) -> torch.Tensor:
 
 
 def llama_points(network) -> list:
-    layers = [
-        point for layer in network.model.layers for point in (layer.input_layernorm, layer.post_attention_layernorm)
-    ]
+    layers = [point for layer in network.model.layers for point in (layer.input_layernorm, layer.post_attention_layernorm)]
     return [*layers, network.model.norm]
 
 
@@ -241,9 +239,7 @@ def condition_of(network) -> dict:
             for name, module in rotary
             for key, buffer in module.named_buffers()
         ],
-        "rotary": [
-            {key: id(value) for key, value in vars(module).items() if key != "training"} for _, module in rotary
-        ],
+        "rotary": [{key: id(value) for key, value in vars(module).items() if key != "training"} for _, module in rotary],
         "attention": network.config._attn_implementation,
         "training": [module.training for module in network.modules()],
         "hooks": [

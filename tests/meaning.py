@@ -1,0 +1,180 @@
+"""What expressions mean: exact evaluation over a finite field, straight from the nodes and by none of the algebra's laws.
+
+A space has the product of its factors' dimensions, and a vector is a tuple of residues modulo `PRIME`. Linear atoms are
+random matrices; nonlinear ones random cubic maps with a constant term; states random vectors. A dressing `F<s>` is a
+random matrix that depends on the VALUE of s, and its source is what is then left over of `F(s)`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import prod
+from random import Random
+from typing import Any
+
+from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero
+from opalgebra.space import ONE, Kind, Space
+
+PRIME = 2_147_483_647
+Vector = tuple[int, ...]
+Matrix = tuple[Vector, ...]
+Map = Callable[[Vector], Vector]
+
+
+def residue(scalar: Fraction | int) -> int:
+    """A rational number modulo `PRIME`."""
+    value = Fraction(scalar)
+    return value.numerator * pow(value.denominator, -1, PRIME) % PRIME
+
+
+def add(*vectors: Vector) -> Vector:
+    return tuple(sum(entries) % PRIME for entries in zip(*vectors, strict=True))
+
+
+def scale(scalar: Fraction | int, vector: Vector) -> Vector:
+    factor = residue(scalar)
+    return tuple(factor * entry % PRIME for entry in vector)
+
+
+def apply(matrix: Matrix, vector: Vector) -> Vector:
+    return tuple(sum(a * b for a, b in zip(row, vector, strict=True)) % PRIME for row in matrix)
+
+
+def random_matrix(random: Random, rows: int, columns: int) -> Matrix:
+    return tuple(tuple(random.randrange(PRIME) for _ in range(columns)) for _ in range(rows))
+
+
+@dataclass
+class Interpretation:
+    """Random maps for all atoms; `splits` replaces the random dressing of some of them by a matrix for each state."""
+
+    seed: int
+    dimensions: Mapping[str, int] = field(default_factory=lambda: {"positions": 1, "features": 2})
+    splits: Mapping[Atom, Callable[[Vector], Matrix]] = field(default_factory=dict)
+    _values: dict[tuple[Operator, Vector], Vector] = field(default_factory=dict)
+    _matrices: dict[Any, Any] = field(default_factory=dict)
+
+    def dimension(self, space: Space) -> int:
+        """The dimension of a space; the one-point space has no coordinates."""
+        return 0 if space == ONE else prod(self.dimensions.get(name, 2) for name in space.factors)
+
+    def point(self, space: Space, number: int) -> Vector:
+        """A random vector of a space; the one point of `ONE`."""
+        random = Random(f"{self.seed} point {number}")
+        return tuple(random.randrange(PRIME) for _ in range(self.dimension(space)))
+
+    def _drawn(self, atom: Atom, purpose: str, matrices: int) -> tuple[Matrix, ...]:
+        key = (atom, purpose)
+        if key not in self._matrices:
+            random = Random(f"{self.seed} {atom.name} {atom.kind} {atom.domain} {atom.codomain} {purpose}")
+            rows, columns = self.dimension(atom.codomain), self.dimension(atom.domain)
+            self._matrices[key] = tuple(random_matrix(random, rows, max(columns, 1)) for _ in range(matrices))
+        return self._matrices[key]  # type: ignore[no-any-return]
+
+    def atom(self, atom: Atom, argument: Vector) -> Vector:
+        """The value of the map that an atom stands for."""
+        if atom.kind == Kind.STATE:
+            return tuple(row[0] for row in self._drawn(atom, "state", 1)[0])
+        if atom.kind == Kind.LINEAR:
+            return apply(self._drawn(atom, "linear", 1)[0], argument)
+        constant, linear, square, mixed, cube = self._drawn(atom, "nonlinear", 5)
+        turned = (*argument[1:], argument[0])
+        return add(
+            tuple(row[0] for row in constant),
+            apply(linear, argument),
+            apply(square, tuple(a * a % PRIME for a in argument)),
+            apply(mixed, tuple(a * b % PRIME for a, b in zip(argument, turned))),
+            apply(cube, tuple(a * a * b % PRIME for a, b in zip(argument, turned))),
+        )
+
+    def split(self, atom: Atom, state: Vector) -> Matrix:
+        """The matrix `atom<state>`."""
+        return self.splits[atom](state) if atom in self.splits else self._drawn(atom, f"split at {state}", 1)[0]
+
+    def left_over(self, atom: Atom, state: Vector) -> Vector:
+        """The source: what `atom<state>` leaves over of the value of the atom at the state."""
+        return add(self.atom(atom, state), scale(-1, apply(self.split(atom, state), state)))
+
+    def value(self, operator: Operator, argument: Vector = ()) -> Vector:
+        """The value of an operator at a vector, or of a state."""
+        key = (operator, argument)
+        if key not in self._values:
+            self._values[key] = self._value(operator, argument)
+        return self._values[key]
+
+    def _value(self, operator: Operator, argument: Vector) -> Vector:
+        match operator:
+            case Atom():
+                return self.atom(operator, argument)
+            case Identity():
+                return argument
+            case Zero():
+                return (0,) * self.dimension(operator.codomain)
+            case Sum():
+                return add(*(scale(coefficient, self.value(term, argument)) for coefficient, term in operator.terms))
+            case Compose():
+                return self.value(operator.left, self.value(operator.right, argument))
+            case Dressed():
+                return apply(self.split(operator.operator, self.value(operator.state)), argument)
+            case Source():
+                return self.left_over(operator.operator, self.value(operator.state))
+        raise TypeError(f"a node without a meaning: {type(operator).__name__}")
+
+    def tree(self, tree: Any, argument: Vector = ()) -> Vector:
+        """The value of a plain tree of `strategies.trees`, of which no law has been used."""
+        match tree:
+            case ("sum", terms):
+                return add(*(scale(coefficient, self.tree(term, argument)) for coefficient, term in terms))
+            case ("compose", left, right):
+                return self.tree(left, self.tree(right, argument))
+            case ("dressed", operator, state):
+                return self.tree_dressing(operator, self.tree(state))[0](argument)
+            case ("source", operator, state):
+                return self.tree_dressing(operator, self.tree(state))[1]
+            case ("leaf", operator):
+                return self.value(operator, argument)
+        raise TypeError(f"a tree without a meaning: {tree!r}")
+
+    def tree_dressing(self, tree: Any, state: Vector) -> tuple[Map, Vector]:
+        """The linear part and the source of a plain tree at the value of a state, by the chain rule on values."""
+        match tree:
+            case ("leaf", Atom() as atom) if atom.kind != Kind.LINEAR:
+                matrix = self.split(atom, state)
+                return lambda vector: apply(matrix, vector), self.left_over(atom, state)
+            case ("sum", terms):
+                parts = [(coefficient, *self.tree_dressing(term, state)) for coefficient, term in terms]
+                return (
+                    lambda vector: add(*(scale(coefficient, linear(vector)) for coefficient, linear, _ in parts)),
+                    add(*(scale(coefficient, source) for coefficient, _, source in parts)),
+                )
+            case ("compose", left, right):
+                inner, inner_source = self.tree_dressing(right, state)
+                outer, outer_source = self.tree_dressing(left, self.tree(right, state))
+                return lambda vector: outer(inner(vector)), add(outer(inner_source), outer_source)
+        return lambda vector: self.tree(tree, vector), scale(0, self.tree(tree, state))
+
+
+def counterexample(
+    lhs: Operator, rhs: Operator, *, interpretations: Iterable[Interpretation] | None = None, points: int = 3
+) -> str | None:
+    """Where two operators differ as maps, in words; None when they agree at every random point."""
+    if (lhs.domain, lhs.codomain) != (rhs.domain, rhs.codomain):
+        return f"{lhs} maps {lhs.domain} to {lhs.codomain}, {rhs} maps {rhs.domain} to {rhs.codomain}"
+    for model in interpretations or (Interpretation(1), Interpretation(2)):
+        for number in range(points):
+            argument = model.point(lhs.domain, number)
+            left, right = model.value(lhs, argument), model.value(rhs, argument)
+            if left != right:
+                return f"{lhs} is {left} and {rhs} is {right} at {argument}, seed {model.seed}"
+    return None
+
+
+def tree_counterexample(tree: Any, built: Operator, *, points: int = 3) -> str | None:
+    """Where a plain tree and the operator built from it differ, in words; None when they agree."""
+    for model in (Interpretation(1), Interpretation(2)):
+        for number in range(points):
+            argument = model.point(built.domain, number)
+            left, right = model.tree(tree, argument), model.value(built, argument)
+            if left != right:
+                return f"{tree} is {left} and {built} is {right} at {argument}, seed {model.seed}"
+    return None
