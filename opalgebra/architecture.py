@@ -1,14 +1,15 @@
 """What a Transformer is, symbolically: an ordered product of residual stages, each a norm and its vertices.
 
-A pre-norm sequential model of L layers has 2 L stages, acting first to last
+With attention A, feed-forward network F and norms N, M, P, Q, all nonlinear maps of X, a layer acts as
 
-    (1 + F_L M_L)(1 + A_L N_L) ... (1 + F_1 M_1)(1 + A_1 N_1)
+    pre         (1 + F M)(1 + A N)             sandwich    (1 + Q F M)(1 + P A N)
+    post        M (1 + F) N (1 + A)            branch      (1 + M F)(1 + N A)
 
-with attention A, feed-forward network F, and the norms N and M before them, all nonlinear maps of X. With heads, A_l is
-a sum of vertices `A_l_h`, head h counted from 0. Layers and stages count from 1.
+and in parallel as one stage, `1 + A N + F M` and so on; `N (1 + A + F)` for post. With heads, A_l is a sum of vertices
+`A_l_h`, head h counted from 0. Layers and stages count from 1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,16 +18,24 @@ from opalgebra.display import Displayed
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Operator, linear_combination, ordered_product
 from opalgebra.scalar import is_natural
-from opalgebra.series import Counting, Series, Stage
+from opalgebra.series import Branch, Counting, Series, Stage
 from opalgebra.space import Kind, X
+
+NORMS = ("pre", "post", "sandwich", "branch")
 
 
 @dataclass(frozen=True)
 class Architecture(Displayed):
-    """A pre-norm sequential Transformer. `heads` is None when attention is one vertex a layer."""
+    """A Transformer. `heads` is None when attention is one vertex a layer; `norms` is "explicit" or "absorbed".
+
+    `causal`: whether attention reads earlier tokens alone.
+    """
 
     layers: int
     heads: int | None = None
+    norm: str = "pre"
+    parallel: bool = False
+    causal: bool = True
     norms: str = "explicit"
 
     __repr__ = Displayed.__repr__
@@ -34,16 +43,33 @@ class Architecture(Displayed):
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The residual stages in the order in which they act."""
-        attention, ffn = family("A", kind=Kind.ATTENTION), family("F", kind=Kind.FFN)
-        before, between = family("N", kind=Kind.NORM), family("M", kind=Kind.NORM)
-        explicit = self.norms == "explicit"
-        stages = []
+        stages: list[Stage] = []
         for layer in range(1, self.layers + 1):
-            heads = (attention[layer],) if self.heads is None else tuple(attention[layer, h] for h in range(self.heads))
-            number = 2 * layer - 1
-            stages.append(Stage(number, Kind.ATTENTION, layer, before[layer] if explicit else None, heads))
-            stages.append(Stage(number + 1, Kind.FFN, layer, between[layer] if explicit else None, (ffn[layer],)))
+            attention, ffn = self._branches(layer)
+            first, second = (self._norm(name, layer, "post") for name in ("N", "M"))
+            if self.parallel:
+                stages.append(Stage(layer, layer, (attention, ffn), first))
+            else:
+                stages.append(Stage(2 * layer - 1, layer, (attention,), first))
+                stages.append(Stage(2 * layer, layer, (ffn,), second))
         return tuple(stages)
+
+    def _branches(self, layer: int) -> tuple[Branch, Branch]:
+        attention, ffn = family("A", kind=Kind.ATTENTION), family("F", kind=Kind.FFN)
+        heads = (attention[layer],) if self.heads is None else tuple(attention[layer, h] for h in range(self.heads))
+        before = [self._norm(name, layer, "pre", "sandwich") for name in ("N", "M")]
+        after = [
+            self._norm(inside, layer, "sandwich") or self._norm(alone, layer, "branch")
+            for inside, alone in (("P", "N"), ("Q", "M"))
+        ]
+        return (
+            Branch(Kind.ATTENTION, heads, before[0], after[0]),
+            Branch(Kind.FFN, (ffn[layer],), before[1], after[1]),
+        )
+
+    def _norm(self, name: str, layer: int, *where: str) -> Atom | None:
+        """The norm of a layer, if this architecture has one there."""
+        return family(name, kind=Kind.NORM)[layer] if self.norm in where and self.norms == "explicit" else None
 
     @cached_property
     def operator(self) -> Operator:
@@ -61,12 +87,15 @@ class Architecture(Displayed):
     @cached_property
     def attention(self) -> Mapping[int, Operator]:
         """Attention by layer: an atom, or the sum of the heads."""
-        return {s.layer: linear_combination((1, v) for v in s.vertices) for s in self.stages if s.kind == Kind.ATTENTION}
+        return {layer: linear_combination((1, v) for v in branch.vertices) for layer, branch in self._of(Kind.ATTENTION)}
 
     @cached_property
     def ffn(self) -> Mapping[int, Atom]:
         """The feed-forward network by layer."""
-        return {stage.layer: stage.vertices[0] for stage in self.stages if stage.kind == Kind.FFN}
+        return {layer: branch.vertices[0] for layer, branch in self._of(Kind.FFN)}
+
+    def _of(self, kind: Kind) -> Iterator[tuple[int, Branch]]:
+        return ((stage.layer, branch) for stage in self.stages for branch in stage.branches if branch.kind == kind)
 
     @cached_property
     def head(self) -> Mapping[tuple[int, int], Atom]:
@@ -80,21 +109,30 @@ class Architecture(Displayed):
 
 
 def transformer(
-    layers: int, heads: int | None = None, *, norm: str = "pre", norms: str = "explicit", parallel: bool = False
+    layers: int,
+    heads: int | None = None,
+    *,
+    norm: str = "pre",
+    parallel: bool = False,
+    causal: bool = True,
+    norms: str = "explicit",
 ) -> Architecture:
     """The symbolic Transformer of a number of layers; `heads=h` makes every head a vertex.
 
-    `norms="absorbed"` leaves the norms inside the vertices. Only pre-norm sequential models are known (InputError).
+    norm: "pre", "post", "sandwich" (norms before and after each block) or "branch" (after each block, inside its residual).
+    parallel: attention and feed-forward network read the same state. `norms="absorbed"` leaves the norms inside the
+    vertices. InputError for other options.
 
     >>> import opalgebra as oa
     >>> oa.transformer(layers=96).dyson().total == 2**192
     True
+    >>> oa.transformer(1, norm="post").operator
+    M1 @ (1 + F1) @ N1 @ (1 + A1) where A1: attention, F1: ffn, M1, N1: norm
     """
     for name, value in (("layers", layers), ("heads", 1 if heads is None else heads)):
         if not is_natural(value) or value == 0:
             raise InputError(f"{name}={value!r}: a Transformer has a positive number of {name}")
-    if norm != "pre" or parallel:
-        raise InputError(f"norm={norm!r}, parallel={parallel} is not known here; use norm='pre', parallel=False")
-    if norms not in ("explicit", "absorbed"):
-        raise InputError(f"norms={norms!r} is unknown; use 'explicit' or 'absorbed'")
-    return Architecture(layers, heads, norms)
+    for name, choice, known in (("norm", norm, NORMS), ("norms", norms, ("explicit", "absorbed"))):
+        if choice not in known:
+            raise InputError(f"{name}={choice!r} is unknown; use {', '.join(map(repr, known))}")
+    return Architecture(layers, heads, norm, bool(parallel), bool(causal), norms)

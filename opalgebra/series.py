@@ -1,12 +1,14 @@
 """The Dyson series of an ordered product of stages, graded by the vertices one chooses to count; never listed to be counted.
 
-A stage s acts as `1 + sum_v v @ n_s` with vertices v behind one norm n_s. On the state x[0] every vertex is dressed by
-the state before its stage, and choosing at each stage either one counted vertex or none gives
+A stage s acts as `1 + sum_v v @ n_s` with vertices v behind a norm n_s; norms may also follow the vertices of a branch, or
+the whole stage. On the state x[0] every vertex and norm is dressed by what it really reads, and choosing at each stage
+either one counted vertex or none gives
 
     x[n] = sum over k of S[k],    S[k] = sum of terms(k) @ x[0] + sum of sources(k).
 
 Vertices that are not counted are resummed into the propagator: a stage where nothing was chosen acts as `1` plus its
-uncounted vertices. A source has the order of the counted vertices it passed, the one that emitted it included.
+uncounted vertices, behind the norm after it. A source has the order of the counted vertices it passed, the one that
+emitted it included; the source of a norm after vertices, its shift, is born with order 0.
 The number of selections of order k is the coefficient of z^k in `prod_s (1 + n_s z)`, n_s the counted vertices of s.
 """
 
@@ -18,7 +20,7 @@ from math import prod
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError, LimitError
-from opalgebra.expr import Atom, Operator, linear_combination, ordered_product
+from opalgebra.expr import Atom, Identity, Operator, linear_combination, ordered_product
 from opalgebra.scalar import is_natural
 from opalgebra.space import ONE, Kind, X
 
@@ -27,24 +29,71 @@ LIMIT = 200_000
 
 
 @dataclass(frozen=True)
+class Branch:
+    """What one block adds to the state: `after @ (sum_v v) @ before`, with norms (or None) before and after its vertices."""
+
+    kind: Kind
+    vertices: tuple[Atom, ...]
+    before: Atom | None = None
+    after: Atom | None = None
+
+    def read(self, vertices: tuple[Atom, ...]) -> Operator:
+        """`(sum_v v) @ before` over some of the vertices."""
+        total = linear_combination((1, vertex) for vertex in vertices)
+        return total if self.before is None else total @ self.before
+
+    def own(self, vertices: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        """Those of the vertices that belong to this branch, in its order."""
+        return tuple(vertex for vertex in self.vertices if vertex in vertices)
+
+
+@dataclass(frozen=True)
 class Stage:
-    """One residual step `1 + sum_v v @ norm`: its number (from 1), kind and layer, its norm (or None), its vertices."""
+    """One residual step `after @ (1 + sum of branches)`, with a norm after it or None. Number and layer count from 1."""
 
     number: int
-    kind: Kind
     layer: int
-    norm: Atom | None
-    vertices: tuple[Atom, ...]
+    branches: tuple[Branch, ...]
+    after: Atom | None = None
+
+    @property
+    def follows(self) -> bool:
+        """Whether a norm follows vertices of this stage."""
+        return self.after is not None or any(branch.after is not None for branch in self.branches)
+
+    @cached_property
+    def vertices(self) -> tuple[Atom, ...]:
+        """The vertices of all branches."""
+        return tuple(vertex for branch in self.branches for vertex in branch.vertices)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the first branch."""
+        return self.branches[0].kind
+
+    @property
+    def norm(self) -> Atom | None:
+        """The norm before the first branch."""
+        return self.branches[0].before
 
     def branch(self, vertices: tuple[Atom, ...]) -> Operator:
-        """`sum_v v @ norm` over the given vertices of the stage."""
-        total = linear_combination((1, vertex) for vertex in vertices)
-        return total if self.norm is None else total @ self.norm
+        """What the given vertices of the stage add, each behind and before the norms of its branch."""
+        parts = []
+        for branch in self.branches:
+            own = branch.own(vertices)
+            if own:
+                parts.append((1, branch.read(own) if branch.after is None else branch.after @ branch.read(own)))
+        return linear_combination(parts)
+
+    @cached_property
+    def sum(self) -> Operator:
+        """`1 + sum of branches`, before the norm after the stage."""
+        return 1 + self.branch(self.vertices)
 
     @cached_property
     def factor(self) -> Operator:
-        """`1 + sum_v v @ norm`."""
-        return 1 + self.branch(self.vertices)
+        """The whole step."""
+        return self.sum if self.after is None else self.after @ self.sum
 
 
 def counter(counting: Counting) -> Callable[[Atom], bool]:
@@ -104,6 +153,11 @@ class Series(Displayed):
         """Whether every vertex is counted."""
         return all(len(stage.vertices) == len(vertices) for stage, vertices in zip(self.stages, self.counted))
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether a stage where nothing was chosen is the identity: every vertex is counted, no norm follows a vertex."""
+        return self.is_complete and not any(stage.follows for stage in self.stages)
+
     @cached_property
     def _counts(self) -> tuple[tuple[int, ...], ...]:
         """Row s: coefficients of the generating function of the stages after the first s."""
@@ -138,13 +192,18 @@ class Series(Displayed):
 
     def source_count(self, order: int) -> int:
         """The number of states in `sources(order)`, exact."""
-        return sum(self._count(s, left) for s, _, left in self._births(self._checked(order)))
+        return sum(self._count(stage.number, left) for stage, _, left in self._births(self._checked(order)))
 
-    def _births(self, order: int) -> Iterator[tuple[int, Atom, int]]:
-        """(number of stages passed at birth, emitting vertex, counted vertices still to pass)."""
+    def _births(self, order: int) -> Iterator[tuple[Stage, Atom, int]]:
+        """(stage, what emits there, counted vertices still to pass): every vertex, and every norm after vertices."""
         for stage, counted in zip(self.stages, self.counted):
-            for vertex in stage.vertices:
-                yield stage.number, vertex, order - (vertex in counted)
+            for branch in stage.branches:
+                for vertex in branch.vertices:
+                    yield stage, vertex, order - (vertex in counted)
+                if branch.after is not None:
+                    yield stage, branch.after, order
+            if stage.after is not None:
+                yield stage, stage.after, order
 
     def selection(self, order: int, rank: int) -> tuple[Atom, ...]:
         """The vertices of one selection, earliest first. Rank 0 takes the earliest vertices; later ranks move up."""
@@ -167,8 +226,34 @@ class Series(Displayed):
         return tuple(chosen)
 
     def dressed_vertex(self, stage: Stage, vertices: tuple[Atom, ...]) -> Operator:
-        """`(sum_v v @ norm)<x[s - 1]>` for vertices of stage s."""
-        return dressed(stage.branch(vertices), self.states[stage.number - 1])
+        """What vertices of a stage add, as a linear operator: each norm and vertex dressed by what it really reads."""
+        here = self.states[stage.number - 1]
+        parts = []
+        for branch in stage.branches:
+            own = branch.own(vertices)
+            if own:
+                parts.append((1, self._after(branch, here) @ dressed(branch.read(own), here)))
+        return linear_combination(parts)
+
+    def _after(self, branch: Branch, here: Operator) -> Operator:
+        """The norm after a branch, dressed by the sum of all its vertices; the identity without one."""
+        return Identity(X) if branch.after is None else dressed(branch.after, branch.read(branch.vertices) @ here)
+
+    def _line(self, stage: Stage) -> Operator:
+        """The norm after a stage, dressed: what every part of the state passes there; the identity without one."""
+        return Identity(X) if stage.after is None else dressed(stage.after, stage.sum @ self.states[stage.number - 1])
+
+    def _born(self, stage: Stage, emitter: Atom) -> Operator:
+        """The state that a vertex or a norm leaves over, carried to the end of its stage."""
+        here = self.states[stage.number - 1]
+        if emitter is stage.after:
+            return source(emitter, stage.sum @ here)
+        for branch in stage.branches:
+            if emitter is branch.after:
+                return self._line(stage) @ source(emitter, branch.read(branch.vertices) @ here)
+            if emitter in branch.vertices:
+                break
+        return self._line(stage) @ self._after(branch, here) @ source(branch.read((emitter,)), here)
 
     def propagator(self, selection: tuple[Atom, ...], passed: int = 0) -> Operator:
         """The dressed operator of one selection over the stages after the first `passed`."""
@@ -181,6 +266,7 @@ class Series(Displayed):
                 factors.append(self.dressed_vertex(stage, here))
             elif resummed:
                 factors.append(1 + self.dressed_vertex(stage, resummed))
+            factors.append(self._line(stage))
         return ordered_product(factors, space=X)
 
     def term(self, order: int, rank: int) -> Operator:
@@ -192,26 +278,27 @@ class Series(Displayed):
         return (self.term(order, rank) for rank in range(self.count(order)))
 
     def sources(self, order: int) -> Iterator[Operator]:
-        """States: a source of any vertex, followed by a selection of later stages."""
-        for passed, vertex, left in self._births(self._checked(order)):
-            count = self._count(passed, left)
+        """States: a source of any vertex or of a norm after vertices, followed by a selection of later stages."""
+        for stage, emitter, left in self._births(self._checked(order)):
+            count = self._count(stage.number, left)
             if count:
-                stage = self.stages[passed - 1]
-                born = source(stage.branch((vertex,)), self.states[passed - 1])
+                born = self._born(stage, emitter)
                 for rank in range(count):
-                    yield self.propagator(self._selection(passed, left, rank), passed) @ born
+                    yield self.propagator(self._selection(stage.number, left, rank), stage.number) @ born
 
     @cached_property
     def undressed(self) -> tuple[Operator, ...]:
         """The states `y_k` of the recurrence `y_k <- y_k + V @ y_{k-1}` with the bare vertices, every one counted.
 
-        For linear vertices their sum is `states[-1]`; for nonlinear ones it is not, which `verify` shows.
+        For linear vertices and norms their sum is `states[-1]`; for nonlinear ones it is not, which `verify` shows.
         """
         parts = [self.states[0]]
         for stage in self.stages:
             branch = stage.branch(stage.vertices)
             moved = [branch @ part for part in parts]
             parts = [parts[0], *(part + below for part, below in zip(parts[1:], moved)), moved[-1]]
+            if stage.after is not None:
+                parts = [stage.after @ part for part in parts]
         return tuple(parts)
 
     def __iter__(self) -> Iterator[Operator]:

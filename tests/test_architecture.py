@@ -89,6 +89,40 @@ def test_a_branch_is_the_sum_of_its_vertices_behind_the_norm():
     assert stage.factor == 1 + (first + second) @ stage.norm
 
 
+@pytest.mark.parametrize(
+    ("options", "operator", "said"),
+    [
+        ({}, "(1 + F1 @ M1) @ (1 + A1 @ N1)", "pre-norm Transformer: 1 layer, 2 stages"),
+        ({"norm": "post"}, "M1 @ (1 + F1) @ N1 @ (1 + A1)", "post-norm Transformer: 1 layer, 2 stages"),
+        ({"norm": "branch"}, "(1 + M1 @ F1) @ (1 + N1 @ A1)", "branch-norm Transformer: 1 layer, 2 stages"),
+        (
+            {"norm": "sandwich"},
+            "(1 + Q1 @ F1 @ M1) @ (1 + P1 @ A1 @ N1)",
+            "sandwich-norm Transformer: 1 layer, 2 stages",
+        ),
+        ({"parallel": True}, "1 + A1 @ N1 + F1 @ M1", "parallel pre-norm Transformer: 1 layer, 1 stage"),
+        (
+            {"parallel": True, "norm": "post", "causal": False},
+            "N1 @ (1 + A1 + F1)",
+            "parallel post-norm bidirectional Transformer: 1 layer, 1 stage",
+        ),
+        ({"norm": "post", "norms": "absorbed"}, "(1 + F1) @ (1 + A1)", "post-norm Transformer: 1 layer, 2 stages"),
+    ],
+)
+def test_every_architecture_is_the_product_that_it_says(options, operator, said):
+    T = oa.transformer(1, **options)
+    assert str(T.operator) == operator
+    assert str(T) == said
+    assert T.operator @ T.x[0] == T.x[-1]
+    assert (T.attention[1].name, T.ffn[1].name) == ("A1", "F1")
+
+
+def test_heads_are_vertices_in_every_architecture():
+    T = oa.transformer(2, 2, norm="sandwich", parallel=True)
+    assert str(T.operator).startswith("(1 + P2 @ (A2_0 + A2_1) @ N2 + Q2 @ F2 @ M2) @ ")
+    assert [T.head[2, h].name for h in range(2)] == ["A2_0", "A2_1"]
+
+
 def test_architectures_are_values():
     assert oa.transformer(2) == oa.transformer(layers=2, norm="pre", parallel=False)
     assert oa.transformer(2) != oa.transformer(2, heads=1)
@@ -118,14 +152,10 @@ def test_a_hundred_layers_are_built_at_once():
         (lambda: oa.transformer("2"), "layers='2': a Transformer has a positive number of layers"),
         (lambda: oa.transformer(2, heads=0), "heads=0: a Transformer has a positive number of heads"),
         (
-            lambda: oa.transformer(2, norm="post"),
-            "norm='post', parallel=False is not known here; use norm='pre', parallel=False",
+            lambda: oa.transformer(2, norm="batch"),
+            "norm='batch' is unknown; use 'pre', 'post', 'sandwich', 'branch'",
         ),
-        (
-            lambda: oa.transformer(2, parallel=True),
-            "norm='pre', parallel=True is not known here; use norm='pre', parallel=False",
-        ),
-        (lambda: oa.transformer(2, norms="none"), "norms='none' is unknown; use 'explicit' or 'absorbed'"),
+        (lambda: oa.transformer(2, norms="none"), "norms='none' is unknown; use 'explicit', 'absorbed'"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(act, message):

@@ -240,6 +240,14 @@ def test_a_theorem_has_a_turnstile():
             r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + F_l\,M_l)"
             r"(1 + {\textstyle\sum_{h=0}^{2}} A_{l,h}\,N_l)",
         ),
+        (
+            oa.transformer(2, norm="post"),
+            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,M_l\,(1 + F_l)N_l\,(1 + A_l)",
+        ),
+        (
+            oa.transformer(2, norm="sandwich", parallel=True),
+            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + P_l\,A_l\,N_l + Q_l\,F_l\,M_l)",
+        ),
     ],
 )
 def test_an_architecture_is_an_ordered_product_with_its_direction(architecture, formula):
@@ -265,6 +273,16 @@ def test_a_series_with_a_resummed_part_in_latex():
         r"U(4, s_k)\,\bar V_{s_k} \cdots \bar V_{s_2}\, U(s_2 - 1, s_1) \bigl(\bar V_{s_1} X(s_1 - 1) + v_{s_1}\bigr)"
     )
     assert series_legend(S).endswith(r"$X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$.")
+
+
+def test_a_series_whose_lines_pass_norms_has_propagators_even_when_all_is_counted():
+    S = oa.transformer(1, norm="post").dyson()
+    assert latex(S).startswith(r"x_{2} = X(2) + \sum_{k=1}^{2}")
+    assert series_legend(S) == (
+        r"Here $\bar V_s = V_s\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by what it reads, norms "
+        r"included, and $v_s$ its source; $\bar U_r$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its "
+        r"source, $U(a, b) = \bar U_a\cdots\bar U_{b+1}$, and $X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
+    )
 
 
 def test_a_truncated_series_claims_no_equality():

@@ -11,7 +11,7 @@ from meaning import Interpretation, counterexample
 
 import opalgebra as oa
 from opalgebra.expr import Atom, Zero, linear_combination, terms
-from opalgebra.series import Series, Stage, check_order, counter
+from opalgebra.series import Branch, Series, Stage, check_order, counter
 from opalgebra.space import ONE, Kind, X
 
 x = oa.state("x")
@@ -29,7 +29,7 @@ def series_of(sizes, *, kind="nonlinear", normed=True, counting="all", order=Non
     for number, size in enumerate(sizes, 1):
         vertices = tuple(Atom(f"V{number}_{index}", kind=kind) for index in range(size))
         norm = Atom(f"N{number}", kind=kind) if normed and number % 2 else None
-        stages.append(Stage(number, Kind.ATTENTION, number, norm, vertices))
+        stages.append(Stage(number, number, (Branch(Kind.ATTENTION, vertices, norm),)))
         states.append(stages[-1].factor @ states[-1])
     return Series(tuple(stages), tuple(states), counting, order)
 
@@ -148,6 +148,49 @@ def test_the_orders_of_a_transformer_sum_to_its_last_state_in_meaning(layers, he
     S = T.dyson(counting=counting)
     assert counterexample(total(S), T.x[-1], interpretations=[Interpretation(1)]) is None
     assert counterexample(total(S), T.operator @ T.x[0], interpretations=[Interpretation(2)]) is None
+
+
+@pytest.mark.parametrize("norm", ["pre", "post", "sandwich", "branch"])
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("heads", [None, 2])
+@pytest.mark.parametrize("counting", ["all", "attention", "ffn", lambda vertex: vertex.head == 0])
+def test_the_series_of_every_architecture_is_exact(norm, parallel, heads, counting):
+    T = oa.transformer(2, heads, norm=norm, parallel=parallel)
+    S = T.dyson(counting=counting)
+    assert counterexample(total(S), T.operator @ T.x[0]) is None
+    assert [sum(1 for _ in S.sources(order)) for order in range(S.max_order + 1)] == [
+        S.source_count(order) for order in range(S.max_order + 1)
+    ]
+
+
+@pytest.mark.parametrize("norm", ["post", "sandwich", "branch"])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_planted_error_of_dressing_a_norm_after_vertices_by_one_vertex_alone_is_found(norm, parallel, monkeypatch):
+    T = oa.transformer(2, 2, norm=norm, parallel=parallel)
+    monkeypatch.setattr(Series, "_after", lambda self, branch, here: oa.dressed(branch.after or oa.Identity(), here))
+    monkeypatch.setattr(Series, "_line", lambda self, stage: oa.dressed(stage.after or oa.Identity(), here_of(self, stage)))
+    assert counterexample(total(T.dyson()), T.x[-1]) is not None
+
+
+def here_of(series, stage):
+    return series.states[stage.number - 1]
+
+
+def test_shifts_of_norms_after_vertices_are_born_with_order_0():
+    for norm, emitters in (("pre", ""), ("post", "N1 M1"), ("branch", "N1 M1"), ("sandwich", "P1 Q1")):
+        S = oa.transformer(1, norm=norm).dyson()
+        assert sorted(emitted(S, 0)) == sorted(emitters.split())
+
+
+def emitted(series, order):
+    """The names of what emits the sources of an order, before any vertex was passed."""
+    return [name for stage, name, left in ((s, e.name, n) for s, e, n in series._births(order)) if left == 0 == order]
+
+
+def test_parallel_stages_count_attention_and_ffn_as_alternatives():
+    S = oa.transformer(3, heads=2, parallel=True).dyson()
+    assert [S.count(order) for order in range(4)] == [1, 9, 27, 27]
+    assert S.total == 4**3
 
 
 @pytest.mark.parametrize("heads", [1, 3])
@@ -346,6 +389,11 @@ def test_a_series_is_frozen():
         (oa.transformer(4).dyson(), "1 + 8 + 28 + 56 + 70 + 56 + 28 + 8 + 1 = 256 terms, exact"),
         (oa.transformer(5).dyson(), "1 + 10 + 45 + 120 + ... + 120 + 45 + 10 + 1 = 1,024 terms, exact"),
         (oa.transformer(1).dyson(counting=lambda vertex: False), "1 = 1 terms, exact"),
+        (
+            oa.transformer(96, 96).dyson(),
+            "1 + 9,312 + 42,914,256 + 130,487,643,680 + ... + 2.92...e195 + 9.24...e193 + 1.92...e192 + 1.98...e190 = "
+            "4.25...e219 terms, exact",
+        ),
     ],
 )
 def test_a_series_prints_its_counts(series, printed):

@@ -8,7 +8,8 @@ from opalgebra.expr import Atom, Operator
 from opalgebra.kernel import Equation, Theorem
 from opalgebra.render.text import source_name
 from opalgebra.render.writing import Notation, Written, write
-from opalgebra.series import Series
+from opalgebra.series import Series, Stage
+from opalgebra.space import Kind
 
 _GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
@@ -98,23 +99,28 @@ def _(value: Equation) -> str:
 
 @latex.register
 def _(value: Architecture) -> str:
-    return (
-        rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{l=1}}^{{{value.layers}}}\,"
-        rf"{_layer(value.heads, explicit=value.norms == 'explicit')}"
-    )
+    layer = "".join(_stage(stage, value.heads) for stage in reversed([s for s in value.stages if s.layer == 1]))
+    return rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{l=1}}^{{{value.layers}}}\,{layer}"
 
 
-def _layer(heads: int | None, *, explicit: bool) -> str:
-    norm, ffn_norm = (r"\,N_l", r"\,M_l") if explicit else ("", "")
-    attention = "A_l" if heads is None else rf"{{\textstyle\sum_{{h=0}}^{{{heads - 1}}}}} A_{{l,h}}"
-    return rf"(1 + F_l{ffn_norm})(1 + {attention}{norm})"
+def _stage(stage: Stage, heads: int | None) -> str:
+    """A stage of layer l."""
+    parts = []
+    for branch in stage.branches:
+        vertex = f"{branch.vertices[0].base}_l"
+        if heads is not None and branch.kind == Kind.ATTENTION:
+            vertex = rf"{{\textstyle\sum_{{h=0}}^{{{heads - 1}}}}} A_{{l,h}}"
+        around = [f"{norm.base}_l" if norm else "" for norm in (branch.after, branch.before)]
+        parts.append(r"\,".join(filter(None, [around[0], vertex, around[1]])))
+    line = "" if stage.after is None else rf"{stage.after.base}_l\,"
+    return f"{line}(1 + {' + '.join(parts)})"
 
 
 @latex.register
 def _(value: Series) -> str:
     """The series with its ordered sums unexpanded; see `series_legend` for the symbols."""
     n = len(value.stages)
-    if value.is_complete:
+    if value.is_bare:
         word, first, inside = r"\bar V_{s_k} \cdots \bar V_{s_2}", "x_0", "x_0"
     else:
         word = rf"U({n}, s_k)\,\bar V_{{s_k}} \cdots \bar V_{{s_2}}\, U(s_2 - 1, s_1)"
@@ -126,14 +132,14 @@ def _(value: Series) -> str:
 
 def series_legend(value: Series) -> str:
     """What the symbols of `latex(series)` mean, as a sentence of text with inline formulas."""
+    reads = "the state before it" if all(not stage.follows for stage in value.stages) else "what it reads, norms included"
     counted = (
-        r"Here $\bar V_s = V_s\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by the state before it, and "
+        rf"Here $\bar V_s = V_s\langle x_{{s-1}}\rangle$ is the counted part of stage $s$, dressed by {reads}, and "
         r"$v_s$ its source"
     )
-    if value.is_complete:
+    if value.is_bare:
         return counted + "."
     return counted + (
-        r"; $\bar W_r$ and $w_r$ are the same for what is not counted, "
-        r"$U(a, b) = (1 + \bar W_a)\cdots(1 + \bar W_{b+1})$ resums it, and "
-        r"$X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
+        r"; $\bar U_r$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its source, "
+        r"$U(a, b) = \bar U_a\cdots\bar U_{b+1}$, and $X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
     )

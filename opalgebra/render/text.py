@@ -15,6 +15,7 @@ from opalgebra.render.writing import Notation, Written, write
 from opalgebra.series import Series
 from opalgebra.space import ONE, Kind, Space, X
 
+DIGITS = 24
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -148,16 +149,27 @@ def _(value: Equation) -> str:
     return _equation(UNICODE, value, "")
 
 
+def _number(value: int) -> str:
+    """All digits of a number, or the first three of one that has more than `DIGITS`."""
+    digits = str(value)
+    return f"{value:,}" if len(digits) <= DIGITS else f"{digits[0]}.{digits[1:3]}...e{len(digits) - 1}"
+
+
 @text.register
 def _(value: Series) -> str:
-    counts = [f"{value.count(order):,}" for order in range(value.max_order + 1)]
+    counts = [_number(value.count(order)) for order in range(value.max_order + 1)]
     if len(counts) > 9:
         counts[4:-4] = ["..."]
     suffix = "exact" if value.is_exact else f"truncated at order {value.max_order}"
-    return f"{' + '.join(counts)} = {value.total:,} terms, {suffix}"
+    return f"{' + '.join(counts)} = {_number(value.total)} terms, {suffix}"
 
 
 @text.register
 def _(value: Architecture) -> str:
-    heads = "" if value.heads is None else f", {value.heads} heads each"
-    return f"pre-norm Transformer: {value.layers} layers{heads}, {len(value.stages)} stages"
+    heads = "" if value.heads is None else f", {_count(value.heads, 'head')} each"
+    kind = f"{'parallel ' if value.parallel else ''}{value.norm}-norm {'' if value.causal else 'bidirectional '}Transformer"
+    return f"{kind}: {_count(value.layers, 'layer')}{heads}, {_count(len(value.stages), 'stage')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
