@@ -5,8 +5,10 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
 
     errors, display, space, scalar, expr    what an expression is
     dressing, atoms, kernel, expand         dressing on states, names, theorems, expansion
+    matching, rewrite, subwords             wildcards, substitution and collection, repeated subwords
     series, architecture                    graded Dyson series; the symbolic Transformer
     render, parse                           text, Unicode, LaTeX; and back
+    lambdify, cas                           functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading and binding
     plot, report, cli                       figures, documents, the command line
@@ -22,15 +24,23 @@ __version__ = "0.1.0"
 _HOMES = {
     "opalgebra.errors": "InputError LimitError ModelError NotLinearError OpalgebraError SpaceError",
     "opalgebra.space": "FEATURES K ONE POSITIONS Space X",
-    "opalgebra.expr": "Atom Identity Operator Zero ordered_product",
+    "opalgebra.scalar": "binomial parameter symbol",
+    "opalgebra.expr": "Atom Identity Operator Zero",
+    "opalgebra.indexed": "indexed_sum ordered_product ordered_sum",
     "opalgebra.atoms": "atoms family state",
     "opalgebra.dressing": "dressed source",
-    "opalgebra.kernel": "Equation Theorem equation left_dist",
+    "opalgebra.kernel": "Equation Theorem equation instantiate left_dist reindex split unfold",
+    "opalgebra.dyson": "dyson_theorem",
     "opalgebra.expand": "expand",
+    "opalgebra.matching": "match wildcard",
+    "opalgebra.rewrite": "collect replace substitute",
+    "opalgebra.subwords": "abbreviate common_subwords",
     "opalgebra.series": "Series",
     "opalgebra.architecture": "transformer",
     "opalgebra.render.latex": "latex",
     "opalgebra.parse": "parse",
+    "opalgebra.lambdify": "lambdify",
+    "opalgebra.cas": "from_sympy to_sympy",
     "opalgebra.numeric.verify": "Report verify",
     "opalgebra.models.bind": "bind",
     "opalgebra.models.load": "load",

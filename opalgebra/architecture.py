@@ -100,8 +100,8 @@ class Architecture(Displayed):
     @cached_property
     def head(self) -> Mapping[tuple[int, int], Atom]:
         """Attention heads by (layer, head); empty when heads are no vertices."""
-        vertices = (vertex for stage in self.stages for vertex in stage.vertices)
-        return {(v.layer or 0, v.head): v for v in vertices if v.head is not None}
+        heads = range(self.heads or 0)
+        return {(layer, head): branch.vertices[head] for layer, branch in self._of(Kind.ATTENTION) for head in heads}
 
     def dyson(self, *, counting: Counting = "all", order: int | None = None) -> Series:
         """The graded Dyson series. `counting`: "all", "attention", "ffn" or a predicate on vertices; norms never count."""

@@ -3,8 +3,7 @@
 from typing import final
 
 from opalgebra.errors import InputError
-from opalgebra.expr import Atom
-from opalgebra.scalar import is_natural
+from opalgebra.expr import Atom, Index, as_index
 from opalgebra.space import Kind, Space, X
 
 
@@ -20,22 +19,23 @@ def state(name: str, *, codomain: Space = X) -> Atom:
 
 @final
 class Family:
-    """Atoms that differ in their indices alone: `V[3]` is the atom `V3`, `A[2, 1]` is `A2_1`."""
+    """Atoms that differ in their indices alone: `V[3]` is the atom `V3`, `A[2, 1]` is `A2_1`, `V[l]` has a symbol for index."""
 
     def __init__(self, name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> None:
-        self.name, self.kind, self.domain, self.codomain = name, kind, domain, codomain
+        first = Atom(name, kind=kind, domain=domain, codomain=codomain)
+        if first.indices:
+            raise InputError(f"{name!r} ends in an index and names no family; use a name without digits at its end")
+        self.name, self.kind, self.domain, self.codomain = name, first.kind, first.domain, codomain
 
-    def __getitem__(self, index: int | tuple[int, ...]) -> Atom:
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Atom:
         indices = index if isinstance(index, tuple) else (index,)
-        if not all(map(is_natural, indices)):
-            raise InputError(f"{self.name}[{index}]: an index is a natural number or several; use {self.name}[3]")
-        name = self.name + "_".join(map(str, indices))
-        return Atom(name, kind=self.kind, domain=self.domain, codomain=self.codomain)
+        indices = tuple(as_index(part, of=self.name) for part in indices)
+        return Atom._make(self.name, indices, self.kind, self.domain, self.codomain)
 
     def __repr__(self) -> str:
-        return f"family({self.name!r}, kind={self.kind!r})"
+        return f"family({self.name!r}, kind={str(self.kind)!r})"
 
 
 def family(name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> Family:
-    """A family of atoms, indexed by natural numbers."""
+    """A family of atoms, indexed by natural numbers or by symbols for them."""
     return Family(name, kind=kind, domain=domain, codomain=codomain)

@@ -141,12 +141,17 @@ def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line and exits with its status."""
     try:
         status = cli.main(arguments, prog_name="opalgebra", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        status = 2
     except click.ClickException as error:
         status = _complain(error.format_message())
     except click.Abort:
         status = _complain("stopped; nothing was written")
     except OpalgebraError as error:
         status = _complain(str(error))
+    except Exception as error:
+        status = _complain(f"stopped by an error of its own, {type(error).__name__}: {error}; please report it")
     sys.exit(status)
 
 

@@ -7,12 +7,20 @@
     (A @ B)<s> = A<B @ s> @ B<s>                          chain rule
     source of A @ B at s = A<B @ s> @ b<s> + a<B @ s>
 
+and in the same way on products and sums over an index, with `P(i) = ordered_product(B, l, a, i)`:
+
+    (sum of B(i))<s> = sum of B(i)<s>                     and the same for sources
+    P(b)<s> = ordered_product(B(l)<P(l - 1) @ s>, l, a, b)
+    source of P(b) at s = sum over i of ordered_product(B(l)<P(l - 1) @ s>, l, i + 1, b) @ b(i)<P(i - 1) @ s>
+
 A background is a state, by type: dressing by anything else would break associativity.
 """
 
-from opalgebra.errors import SpaceError
-from opalgebra.expr import Atom, Dressed, Identity, Operator, Source, Zero, factors, linear_combination, terms
+from opalgebra.errors import NotLinearError, SpaceError
+from opalgebra.expr import Atom, Dressed, Identity, Operator, Source, Zero, as_index, at, factors, linear_combination, terms
+from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, indexed_sum, ordered_product
 from opalgebra.recursion import Steps, without_recursion
+from opalgebra.scalar import free_symbols, fresh_names, symbol
 from opalgebra.space import ONE
 
 Pair = tuple[Operator, Operator]
@@ -50,6 +58,14 @@ def _steps(operator: Operator, state: Operator) -> Steps[Pair]:
             part, part_source = factor, Zero(ONE, factor.codomain)
         elif isinstance(factor, Atom):
             part, part_source = Dressed._make(factor, state), Source._make(factor, state)
+        elif isinstance(factor, IndexedSum):
+            index = factor.free_index(state)
+            inside, inside_source = yield _steps(factor.opened(index), state)
+            part, part_source = factor.over(inside, index), factor.over(inside_source, index)
+        elif isinstance(factor, OrderedProduct):
+            part, part_source = yield _product(factor, state)
+        elif isinstance(factor, Binder):
+            raise NotLinearError(f"{factor} is not known to be linear and has no dressing; give its length and order values")
         else:
             parts, sources = [], []
             for coefficient, term in terms(factor):
@@ -62,3 +78,13 @@ def _steps(operator: Operator, state: Operator) -> Steps[Pair]:
         left_over = part_source if isinstance(left_over, Zero) else part @ left_over + part_source
         state = factor @ state
     return linear, left_over
+
+
+def _product(product: OrderedProduct, state: Operator) -> Steps[Pair]:
+    index = product.free_index(state)
+    inside, inside_source = yield _steps(product.opened(index), product.between(product.lower, index - 1) @ state)
+    part = product.over(inside, index)
+    (later,) = map(symbol, fresh_names(part.symbols | state.symbols | free_symbols(index), 1))
+    there = at(inside, dict.fromkeys(free_symbols(index), later))
+    after = ordered_product(there, later, as_index(index + 1, of="lower"), product.upper)
+    return part, indexed_sum(after @ inside_source, index, product.lower, product.upper)

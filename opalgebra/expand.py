@@ -4,7 +4,7 @@ The number of terms is known before anything is built: with m terms in the argum
 nonlinear one a single term, a sum the total of its parts. So a factor is an affine function of m, and factors compose.
 """
 
-from opalgebra.errors import LimitError
+from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, postorder
 from opalgebra.kernel import Theorem, distribute, dress, trans
 
@@ -23,6 +23,8 @@ def expand(operator: Operator, *, limit: int | None = LIMIT) -> Theorem:
     >>> print(oa.expand((A + B) @ C))
     |- (A + B) @ C = A @ C + B @ C
     """
+    if not isinstance(operator, Operator):
+        raise InputError(f"{operator!r} is no operator; build one from atoms, or read a text with parse")
     proof = dress(operator) if operator.is_state else None
     subject = operator if proof is None else proof.rhs
     count = expanded_count(subject)

@@ -15,23 +15,35 @@ shares `h_{l-1}`. Every traversal is iterative: a product of 10,000 factors work
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, ClassVar, NoReturn, TypeVar, final
 from weakref import WeakValueDictionary
 
 from opalgebra.display import Displayed, render
 from opalgebra.errors import InputError, LimitError, SpaceError
-from opalgebra.scalar import Scalar, ScalarLike, as_scalar, is_natural, is_scalar
+from opalgebra.scalar import (
+    Polynomial,
+    Scalar,
+    ScalarLike,
+    Symbol,
+    as_scalar,
+    free_symbols,
+    is_natural,
+    is_scalar,
+    largest_integer,
+)
 from opalgebra.space import ONE, Kind, Space, X
 
 _NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|[1-9][0-9]*))*)?")
 _LONGEST_NAME = 200
 _LARGEST = 10**1000
-_RESERVED = {"where", "source", "one", "zero"}
+_RESERVED = {"where", "source", "one", "zero", "sum", "ordered_product", "ordered_sum"}
 
 Node = TypeVar("Node", bound="Operator")
 Terms = tuple[tuple[Scalar, "Operator"], ...]
+Index = int | Polynomial
 
 
 def _part(index: int) -> Any:
@@ -45,31 +57,49 @@ class Operator(Displayed):
     left). A scalar `c` in a sum stands for `c` times the identity. `is_linear` says what the kinds of the atoms prove.
     """
 
-    __slots__ = ("__weakref__", "codomain", "digest", "domain", "fields", "is_linear")
+    __slots__ = ("__weakref__", "codomain", "digest", "domain", "fields", "height", "is_linear", "symbols")
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], "Operator"]] = WeakValueDictionary()
+    _nodes: ClassVar[dict[str, type["Operator"]]] = {}
 
     domain: Space
     codomain: Space
     is_linear: bool
     digest: bytes
     fields: tuple[Any, ...]
+    symbols: frozenset[Symbol]
+    height: int
+
+    def __init_subclass__(cls) -> None:
+        Operator._nodes[cls.__name__] = cls
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         raise InputError(f"{cls.__name__} is built by @, +, dressed and source, not by its class; use those")
 
     @classmethod
-    def _intern(cls: type[Node], fields: tuple[Any, ...], domain: Space, codomain: Space, is_linear: bool) -> Node:
+    def _intern(
+        cls: type[Node], fields: tuple[Any, ...], domain: Space, codomain: Space, is_linear: bool, *, level: int = 0
+    ) -> Node:
+        """The one node with these fields. A binder of an index has a `level`, above those of the binders inside it."""
         key = (cls, fields)
         known = Operator._interned.get(key)
         if known is not None:
             return known  # type: ignore[return-value]
         node = object.__new__(cls)
-        digest = blake2b(cls.__name__.encode() + _encode(fields), digest_size=16).digest()
+        operators, scalars = _flattened(fields)
+        symbols = frozenset().union(*(part.symbols for part in operators), *map(free_symbols, scalars))
         for name, value in (
-            ("domain", domain), ("codomain", codomain), ("is_linear", is_linear), ("digest", digest), ("fields", fields),
+            ("domain", domain), ("codomain", codomain), ("is_linear", is_linear), ("fields", fields),
+            ("digest", blake2b(cls.__name__.encode() + _encode(fields), digest_size=16).digest()),
+            ("symbols", symbols - {bound_symbol(level)} if level else symbols),
+            ("height", max((level, *(part.height for part in operators)))),
         ):  # fmt: skip
             object.__setattr__(node, name, value)
         return Operator._interned.setdefault(key, node)  # type: ignore[return-value]
+
+    @classmethod
+    def _rebuilt(cls, *fields: Any) -> "Operator":
+        """The operator with these fields in place of a node's own, by the laws of its constructor."""
+        return cls._make(*fields)  # type: ignore[attr-defined, no-any-return]
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"operators are immutable: {name} cannot be set")
@@ -86,6 +116,11 @@ class Operator(Displayed):
         return self.domain == ONE
 
     @property
+    def bodies(self) -> "tuple[Operator, ...]":
+        """What stands under the binder of an index, with the index as a symbol; empty for most nodes."""
+        return ()
+
+    @property
     def kind(self) -> Kind:
         """`linear`, `nonlinear` or `state`; an atom may have a more telling kind."""
         if self.is_state:
@@ -95,7 +130,7 @@ class Operator(Displayed):
     @property
     def atoms(self) -> tuple["Atom", ...]:
         """Every atom in the expression, backgrounds included, in order of name and numeric index."""
-        found = (node for node in postorder(self, backgrounds=True) if isinstance(node, Atom))
+        found = (node for node in postorder(self, backgrounds=True, bodies=True) if isinstance(node, Atom))
         return tuple(sorted(found, key=lambda atom: atom.sort_key))
 
     def __matmul__(self, other: "Operator") -> "Operator":
@@ -143,6 +178,10 @@ class Identity(Operator):
             raise SpaceError("an identity of the one-point space was asked, but that is no space of vectors; use a state")
         return cls._intern((space,), space, space, True)
 
+    @classmethod
+    def _rebuilt(cls, *fields: Any) -> Operator:
+        return cls(*fields)
+
 
 @final
 class Zero(Operator):
@@ -153,55 +192,73 @@ class Zero(Operator):
     def __new__(cls, domain: Space = X, codomain: Space = X) -> "Zero":
         return cls._intern((domain, codomain), domain, codomain, domain != ONE)
 
+    @classmethod
+    def _rebuilt(cls, *fields: Any) -> Operator:
+        return cls(*fields)
+
 
 @final
 class Atom(Operator):
     """A named operator or state. A name ends in its indices: `V3` has index 3, `A2_1` has layer 2 and head 1.
 
     `kind` is one of `linear`, `nonlinear`, `state`, or a part of a Transformer (`attention`, `ffn`, `norm`: nonlinear).
+    A member of a family may have an index without a value, `V[l]`.
     """
 
     __slots__ = ()
 
     def __new__(cls, name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> "Atom":
+        if isinstance(name, str) and len(name) > _LONGEST_NAME:
+            raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {_LONGEST_NAME}")
+        split = _NAME.fullmatch(name) if isinstance(name, str) else None
+        if split is None or name in _RESERVED:
+            raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
+        indices = tuple(map(int, (split["indices"] or "").split("_"))) if split["indices"] else ()
+        return cls._make(split["base"], indices, kind, domain, codomain)
+
+    @classmethod
+    def _make(
+        cls, base: str, indices: tuple[Index, ...], kind: str, domain: Space | None = None, codomain: Space = X
+    ) -> "Atom":
+        name = _atom_name(base, indices)
         if kind not in list(Kind):
             raise InputError(f"{name}: the kind {kind!r} is unknown; use one of {', '.join(Kind)}")
         is_state = kind == Kind.STATE
         domain = domain or (ONE if is_state else X)
         if (domain == ONE) != is_state or codomain == ONE:
             raise SpaceError(f"{name}: {domain} -> {codomain} is no {kind} operator; only a state is a map out of ONE")
-        if isinstance(name, str) and len(name) > _LONGEST_NAME:
-            raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {_LONGEST_NAME}")
-        if not isinstance(name, str) or _NAME.fullmatch(name) is None or name in _RESERVED:
-            raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
-        return cls._intern((name, Kind(kind), domain, codomain), domain, codomain, kind == Kind.LINEAR)
+        return cls._intern((base, indices, Kind(kind), domain, codomain), domain, codomain, kind == Kind.LINEAR)
 
-    name: str = _part(0)
-    kind: Kind = _part(1)
+    @classmethod
+    def _rebuilt(cls, *fields: Any) -> Operator:
+        base, indices, kind, domain, codomain = fields
+        return cls._make(base, tuple(as_index(index, of=base) for index in indices), kind, domain, codomain)
 
-    @property
-    def base(self) -> str:
-        """The name without its indices."""
-        return str(_NAME.fullmatch(self.name)["base"])  # type: ignore[index]
+    base: str = _part(0)
+    """The name without its indices."""
+    indices: tuple[Index, ...] = _part(1)
+    kind: Kind = _part(2)
 
     @property
-    def indices(self) -> tuple[int, ...]:
-        return tuple(map(int, self.name[len(self.base) :].split("_"))) if self.name != self.base else ()
+    def name(self) -> str:
+        """The base and the indices: `V3`, `A2_1`, or `V[l + 1]` where an index has no value yet."""
+        return _atom_name(self.base, self.indices)
 
     @property
-    def layer(self) -> int | None:
+    def layer(self) -> Index | None:
         """The first index: the layer of a vertex, counted from 1."""
         return self.indices[0] if self.indices else None
 
     @property
-    def head(self) -> int | None:
+    def head(self) -> Index | None:
         """The second index: the head of an attention vertex, counted from 0."""
         return self.indices[1] if len(self.indices) > 1 else None
 
     @property
     def sort_key(self) -> tuple[Any, ...]:
         """Orders atoms by base name, then by numeric index: V2 before V10."""
-        return (self.base, self.indices, str(self.kind), self.digest)
+        indices = tuple((isinstance(i, Polynomial), i if isinstance(i, int) else str(i)) for i in self.indices)
+        return (self.base, indices, str(self.kind), self.digest)
 
 
 @final
@@ -212,10 +269,14 @@ class Sum(Operator):
 
     @classmethod
     def _make(cls, *terms: tuple[Scalar, Operator]) -> "Sum":
-        if any(max(abs(c.numerator), c.denominator) >= _LARGEST for c, _ in terms):
+        if any(largest_integer(c) >= _LARGEST for c, _ in terms):
             raise LimitError("a coefficient would have more than 1,000 digits; use scalars with fewer")
         first = terms[0][1]
         return cls._intern(terms, first.domain, first.codomain, all(term.is_linear for _, term in terms))
+
+    @classmethod
+    def _rebuilt(cls, *fields: Any) -> Operator:
+        return linear_combination(fields, fields[0][1].domain, fields[0][1].codomain)
 
     @property
     def terms(self) -> Terms:
@@ -232,6 +293,10 @@ class Compose(Operator):
     @classmethod
     def _make(cls, left: Operator, right: Operator) -> "Compose":
         return cls._intern((left, right), right.domain, left.codomain, left.is_linear and right.is_linear)
+
+    @classmethod
+    def _rebuilt(cls, *fields: Any) -> Operator:
+        return compose(*fields)
 
     left: Operator = _part(0)
     right: Operator = _part(1)
@@ -265,11 +330,52 @@ class Source(Operator):
     state: Operator = _part(1)
 
 
+def bound_symbol(level: int) -> Symbol:
+    """The symbol that a binder of this level binds; no symbol of a user has its name."""
+    return Symbol(f"#{level}", "natural")
+
+
+def as_index(value: Any, *, of: str) -> Index:
+    """A natural number, or a polynomial with integer coefficients in natural symbols. InputError for anything else."""
+    if isinstance(value, Polynomial):
+        if all(c.denominator == 1 and all(s.sort == "natural" and e > 0 for s, e in m) for m, c in value.terms):
+            return value
+    elif is_natural(value):
+        return int(value)
+    elif isinstance(value, Fraction) and value.denominator == 1 and value >= 0:
+        return value.numerator
+    raise InputError(f"{of}[{value!r}]: an index is a natural number or made of symbols for them; use {of}[3] or symbol('l')")
+
+
+def _atom_name(base: str, indices: tuple[Index, ...]) -> str:
+    if all(isinstance(index, int) for index in indices):
+        return base + "_".join(map(str, indices))
+    return f"{base}[{', '.join(map(str, indices))}]"
+
+
+def _flattened(value: Any) -> tuple[list[Operator], list[Polynomial]]:
+    """The operators and the symbolic scalars among the fields of a node."""
+    operators: list[Operator] = []
+    scalars: list[Polynomial] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, tuple):
+            waiting += item
+        elif isinstance(item, Operator):
+            operators.append(item)
+        elif isinstance(item, Polynomial):
+            scalars.append(item)
+    return operators, scalars
+
+
 def _encode(value: Any) -> bytes:
     if isinstance(value, Operator):
         return value.digest
     if isinstance(value, tuple):
         return b"(" + b"".join(map(_encode, value)) + b")"
+    if isinstance(value, Polynomial):
+        return _encode(value.terms)
     text = str(value).encode()
     return b"%d:%s" % (len(text), text)
 
@@ -370,16 +476,18 @@ def terms(operator: Operator) -> Terms:
     return () if isinstance(operator, Zero) else ((as_scalar(1), operator),)
 
 
-def children(operator: Operator, *, backgrounds: bool) -> tuple[Operator, ...]:
-    """The direct parts of a node; the atom and state of a dressing count as parts when `backgrounds` is true."""
+def children(operator: Operator, *, backgrounds: bool, bodies: bool = False) -> tuple[Operator, ...]:
+    """The direct parts of a node: what acts; the atom and state of a dressing too when `backgrounds` is true, and what
+    stands under the binder of an index when `bodies` is.
+    """
     if isinstance(operator, Sum):
         return tuple(term for _, term in operator.terms)
     if isinstance(operator, Compose) or (backgrounds and isinstance(operator, Dressed | Source)):
         return operator.fields
-    return ()
+    return operator.bodies if bodies else ()
 
 
-def postorder(*roots: Operator, backgrounds: bool) -> Iterator[Operator]:
+def postorder(*roots: Operator, backgrounds: bool, bodies: bool = False) -> Iterator[Operator]:
     """Every node below the roots once, parts before wholes, without recursion."""
     seen: set[Operator] = set()
     stack: list[tuple[Operator, bool]] = [(root, False) for root in reversed(roots)]
@@ -390,12 +498,38 @@ def postorder(*roots: Operator, backgrounds: bool) -> Iterator[Operator]:
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            stack.extend((part, False) for part in reversed(children(node, backgrounds=backgrounds)))
+            stack.extend((part, False) for part in reversed(children(node, backgrounds=backgrounds, bodies=bodies)))
+
+
+def at(operator: Operator, values: Mapping[Symbol, Scalar]) -> Operator:
+    """The operator with values in place of symbols, everywhere, backgrounds and what stands under binders included.
+
+    Law: an identity that holds for all values of a symbol holds for each. Bound indices are no symbols of the operator.
+    InputError when an index or length would be no natural number.
+    """
+    done: dict[Operator, Operator] = {}
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(replaced, value))
+        if isinstance(value, Operator):
+            return done[value]
+        return value.at(values) if isinstance(value, Polynomial) else value
+
+    for node in postorder(operator, backgrounds=True, bodies=True):
+        done[node] = node if node.symbols.isdisjoint(values) else node._rebuilt(*replaced(node.fields))
+    return done[operator]
+
+
+class _Row(int):
+    """The number of an earlier row in a table, as opposed to an index."""
+
+    __slots__ = ()
 
 
 def table(root: Operator) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """The expression as rows (class name, fields), parts before wholes; in the fields an integer names an earlier row."""
-    position: dict[Operator, int] = {}
+    """The expression as rows (class name, fields), parts before wholes; in the fields a `_Row` names an earlier row."""
+    position: dict[Operator, _Row] = {}
 
     def encoded(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -403,9 +537,9 @@ def table(root: Operator) -> tuple[tuple[str, tuple[Any, ...]], ...]:
         return position[value] if isinstance(value, Operator) else value
 
     rows = []
-    for node in postorder(root, backgrounds=True):
+    for node in postorder(root, backgrounds=True, bodies=True):
         rows.append((type(node).__name__, encoded(node.fields)))
-        position[node] = len(position)
+        position[node] = _Row(len(position))
     return tuple(rows)
 
 
@@ -416,18 +550,8 @@ def from_table(rows: Iterable[tuple[str, tuple[Any, ...]]]) -> Operator:
     def decoded(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(decoded, value))
-        return built[value] if isinstance(value, int) else value
+        return built[value] if isinstance(value, _Row) else value
 
     for name, fields in rows:
-        parts = decoded(fields)
-        match name:
-            case "Atom":
-                built.append(Atom(parts[0], kind=parts[1], domain=parts[2], codomain=parts[3]))
-            case "Identity":
-                built.append(Identity(*parts))
-            case "Zero":
-                built.append(Zero(*parts))
-            case _:
-                node: Any = {"Sum": Sum, "Compose": Compose, "Dressed": Dressed, "Source": Source}[name]
-                built.append(node._make(*parts))
+        built.append(Operator._nodes[name]._rebuilt(*decoded(fields)))
     return built[-1]

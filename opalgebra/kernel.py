@@ -5,12 +5,27 @@ linear maps the linear atoms are, whatever states the states are, and whatever s
 Each theorem keeps the rule, arguments and premises that made it, so that it can be made again.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn, final
 
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressing
 from opalgebra.errors import InputError, NotLinearError, SpaceError
-from opalgebra.expr import Compose, Operator, Sum, compose, factors, linear_combination, postorder, terms
+from opalgebra.expr import (
+    Compose,
+    Index,
+    Operator,
+    Sum,
+    at,
+    bound_symbol,
+    compose,
+    factors,
+    linear_combination,
+    postorder,
+    terms,
+)
+from opalgebra.indexed import Binder, IndexedSum, OrderedProduct
+from opalgebra.scalar import Scalar, Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of
 
 
 @final
@@ -34,8 +49,23 @@ class Equation(Displayed):
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"equations are immutable: {name} cannot be set")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equation) and (self.lhs, self.rhs) == (other.lhs, other.rhs)
+
+    def __hash__(self) -> int:
+        return hash((self.lhs, self.rhs))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Equation, (self.lhs, self.rhs)
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        """The free symbols of both sides."""
+        return self.lhs.symbols | self.rhs.symbols
+
+    def at(self, values: Mapping[Symbol, Scalar]) -> "Equation":
+        """The equation with values in place of symbols."""
+        return Equation(at(self.lhs, values), at(self.rhs, values))
 
 
 def _set(value: object, **parts: Any) -> None:
@@ -44,7 +74,10 @@ def _set(value: object, **parts: Any) -> None:
 
 
 def equation(lhs: Operator, rhs: Operator) -> Equation:
-    """The unproved statement `lhs = rhs`, for `verify`."""
+    """The unproved statement `lhs = rhs`, for `verify`. InputError for what is no operator."""
+    for side in (lhs, rhs):
+        if not isinstance(side, Operator):
+            raise InputError(f"{side!r} is no operator, and an equation has one on each side; build it from atoms or parse it")
     return Equation(lhs, rhs)
 
 
@@ -62,26 +95,35 @@ class Theorem(Displayed):
     premises: tuple["Theorem", ...]
     lhs: Operator
     rhs: Operator
-    hypotheses: frozenset[Any]
+    hypotheses: frozenset[Equation]
 
     def __init__(
         self, seal: object, rule: str, arguments: tuple[Any, ...], premises: tuple["Theorem", ...],
-        lhs: Operator, rhs: Operator,
+        lhs: Operator, rhs: Operator, hypotheses: frozenset[Equation] | None = None,
     ) -> None:  # fmt: skip
         if seal is not _SEAL:
             raise InputError("a Theorem is proved, not constructed; use expand, or the rules of opalgebra.kernel")
-        hypotheses = frozenset().union(*(premise.hypotheses for premise in premises))
+        if hypotheses is None:
+            hypotheses = frozenset().union(*(premise.hypotheses for premise in premises))
         _set(self, rule=rule, arguments=arguments, premises=premises, lhs=lhs, rhs=rhs, hypotheses=hypotheses)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"theorems are immutable: {name} cannot be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return globals()[self.rule], (*self.premises, *self.arguments)
+        rule = _unfold if self.rule == "unfold" else globals()[self.rule]
+        return rule, (*self.premises, *self.arguments)
 
 
-def _theorem(rule: str, arguments: tuple[Any, ...], lhs: Operator, rhs: Operator, *premises: Theorem) -> Theorem:
-    return Theorem(_SEAL, rule, arguments, premises, lhs, rhs)
+def _theorem(
+    rule: str,
+    arguments: tuple[Any, ...],
+    lhs: Operator,
+    rhs: Operator,
+    *premises: Theorem,
+    hypotheses: frozenset[Equation] | None = None,
+) -> Theorem:
+    return Theorem(_SEAL, rule, arguments, premises, lhs, rhs, hypotheses)
 
 
 def refl(operator: Operator) -> Theorem:
@@ -179,3 +221,121 @@ def _act(term: Operator, argument: Operator) -> Operator:
         else:
             argument = compose(factor, argument)
     return argument
+
+
+def assume(statement: Equation) -> Theorem:
+    """`{A = B} |- A = B`: under a hypothesis, the hypothesis."""
+    return _theorem("assume", (statement,), statement.lhs, statement.rhs, hypotheses=frozenset([statement]))
+
+
+def instantiate(theorem: Theorem, values: Mapping[Symbol, Scalar]) -> Theorem:
+    """From `H |- A = B`, the same with values in place of symbols, in H too: what holds for all values holds for each.
+
+    InputError for a value that is not surely of the symbol's sort: a length is a natural number.
+    """
+    for found, value in values.items():
+        if not fits(found, value):
+            raise InputError(f"{found.name} = {value} was asked, but {found.name} is {found.sort} and {value} may not be")
+    hypotheses = frozenset(hypothesis.at(values) for hypothesis in theorem.hypotheses)
+    lhs, rhs = at(theorem.lhs, values), at(theorem.rhs, values)
+    return _theorem("instantiate", (dict(values),), lhs, rhs, theorem, hypotheses=hypotheses)
+
+
+def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:
+    """From `H |- A(i) = B(i)` for a natural i that is not free in H, equal products or sums of A and of B over i.
+
+    `binder` gives the kind and the bounds; its own body is not used. Sound because every value that the index takes is a
+    natural number, and the product or sum is a function of the bodies at these values.
+    """
+    _not_free(index, theorem, binder)
+    lhs, rhs = (binder.over(side, scalar_of(index)) for side in (theorem.lhs, theorem.rhs))
+    return _theorem("under", (binder, index), lhs, rhs, theorem)
+
+
+def unfold(binder: Binder, *, lower: bool = False) -> Theorem:
+    """The recursion of an indexed product or sum, at its upper end, or with `lower` at its lower one:
+
+    `P(a..b) = B(b) @ P(a..b-1) = P(a+1..b) @ B(a)`, `S(a..b) = S(a..b-1) + B(b) = B(a) + S(a+1..b)`, when b - a is natural;
+    `E_n(L) = E_n(L-1) + B(L) @ E_{n-1}(L-1)` when L - 1 and n - 1 are and B is linear: the last factor of a word is B(L) or
+    it is not, and B(L) is distributed over the sum of the words before it. InputError when the symbols allow an empty
+    product or sum, NotLinearError for an ordered sum of maps that are not linear.
+    """
+    return _theorem("unfold", (binder, lower), binder, binder.unfolded(lower=lower))
+
+
+def _unfold(binder: Binder, lower: bool) -> Theorem:
+    return unfold(binder, lower=lower)
+
+
+def reindex(binder: OrderedProduct | IndexedSum, shift: int) -> Theorem:
+    """`sum of B(i) for i = a..b` is `sum of B(i + k) for i = a-k..b-k`, and so for products: the same terms in the same order.
+
+    InputError when a - k is not surely natural.
+    """
+    lower = as_scalar(binder.lower) - shift
+    if not is_surely_natural(lower):
+        raise InputError(f"reindexed by {shift}, {binder} would start at {lower}; an index is a natural number")
+    return _theorem("reindex", (binder, shift), binder, binder.shifted(shift))
+
+
+def sum_of_sums(total: IndexedSum) -> Theorem:
+    """`sum of (a A(i) + b B(i)) = a sum of A(i) + b sum of B(i)`: finite pointwise sums, in another order.
+
+    A coefficient that holds the index stays inside.
+    """
+    bound, parts = bound_symbol(total.level), []
+    for coefficient, term in terms(total.body):
+        outside, inside = (1, coefficient * term) if bound in free_symbols(coefficient) else (coefficient, term)
+        parts.append((outside, total.over(inside, scalar_of(bound))))
+    return _theorem("sum_of_sums", (total,), total, linear_combination(parts, total.domain, total.codomain))
+
+
+def sum_right(total: IndexedSum, right: Operator) -> Theorem:
+    """`(sum of B(i)) @ C = sum of (B(i) @ C)`, for all maps: the sum is pointwise."""
+    index = total.free_index(right)
+    return _theorem("sum_right", (total, right), total @ right, total.over(total.opened(index) @ right, index))
+
+
+def sum_left(left: Operator, total: IndexedSum) -> Theorem:
+    """`C @ (sum of B(i)) = sum of (C @ B(i))` for linear C, by the definition of linear. NotLinearError otherwise."""
+    if not left.is_linear:
+        raise NotLinearError(f"{left} @ {total} cannot be distributed: {left} is not known to be linear; dress it first")
+    index = total.free_index(left)
+    return _theorem("sum_left", (left, total), left @ total, total.over(left @ total.opened(index), index))
+
+
+def split(product: OrderedProduct | IndexedSum, depth: Index) -> Theorem:
+    """`P(a..b) = P(m+1..b) @ P(a..m)`, and `S(a..b) = S(a..m) + S(m+1..b)`, for a depth m with m - a and b - m natural."""
+    below, above = as_scalar(depth) - as_scalar(product.lower), as_scalar(product.upper) - as_scalar(depth)
+    if not (is_surely_natural(below) and is_surely_natural(above)):
+        raise InputError(f"{product} cannot be split at {depth}: {below} and {above} are not surely natural numbers")
+    first, last = product.between(product.lower, depth), product.between(as_scalar(depth) + 1, product.upper)
+    rhs = last @ first if isinstance(product, OrderedProduct) else first + last
+    return _theorem("split", (product, depth), product, rhs)
+
+
+def induction(base: Theorem, step: Theorem, symbol: Symbol) -> Theorem:
+    """From `H |- A(0) = B(0)` and `H, A(n) = B(n) |- A(n+1) = B(n+1)`, where n is not free in H: `H |- A(n) = B(n)`.
+
+    The claim is read off the step: its one hypothesis that has n. InputError when base or step is not of this form.
+    """
+    claims = [hypothesis for hypothesis in step.hypotheses if symbol in hypothesis.symbols]
+    if len(claims) != 1:
+        raise InputError(f"the step has {len(claims)} hypotheses with {symbol.name}; induction needs one, the claim")
+    (claim,) = claims
+    next_one = claim.at({symbol: scalar_of(symbol) + 1})
+    first = claim.at({symbol: as_scalar(0)})
+    for theorem, wished, at_value in ((base, first, "0"), (step, next_one, f"{symbol.name} + 1")):
+        if (theorem.lhs, theorem.rhs) != (wished.lhs, wished.rhs):
+            raise InputError(f"the claim at {at_value} is {wished}, but the premise proves {theorem.lhs} = {theorem.rhs}")
+    if any(symbol in hypothesis.symbols for hypothesis in base.hypotheses):
+        raise InputError(f"{symbol.name} is free in a hypothesis of the base; induction is over a symbol that none has")
+    hypotheses = base.hypotheses | (step.hypotheses - {claim})
+    return _theorem("induction", (symbol,), claim.lhs, claim.rhs, base, step, hypotheses=hypotheses)
+
+
+def _not_free(index: Symbol, theorem: Theorem, binder: Binder) -> None:
+    if any(index in hypothesis.symbols for hypothesis in theorem.hypotheses):
+        raise InputError(f"{index.name} is free in a hypothesis, so the equation is not known for every {index.name}")
+    if index.sort != "natural" or index in binder.symbols:
+        raise InputError(f"{index.name} is no index that could be bound over the bounds of {binder}; use another symbol")

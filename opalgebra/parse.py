@@ -2,36 +2,51 @@
 
     expression [where name = state, ..., name, name: kind [space -> space], ...]
 
-The expression has `+`, `-`, `@`, a scalar times an operator (`1/2*A`), a scalar in a sum for a multiple of the identity,
-`F<s>` for a dressing, `source(F, s)` for its source, `one(SPACE)` and `zero(SPACE, SPACE)`.
+The expression has `+`, `-`, `@`, a scalar times an operator (`1/2*g^2*A`), a scalar in a sum for a multiple of the identity,
+`F<s>` for a dressing, `source(F, s)` for its source, `one(SPACE)` and `zero(SPACE, SPACE)`, `V[l + 1]` for a member of a
+family declared as `V[]: kind`, and `ordered_product(B, l, 1, L)`, `sum(B, l, 1, L)`, `ordered_sum(B, l, L, n)` with a bound
+index l. A name in an index or bound is a symbol for natural numbers; scalars are declared `natural`, `real` or `positive`.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cache
+from math import prod
 from typing import Any
 
+from opalgebra.atoms import Family
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Identity, Operator, Zero, linear_combination
+from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
+from opalgebra.scalar import Scalar, free_symbols, parameter, scalar_of, symbol
 from opalgebra.space import ONE, K, Kind, Space, X
 
 MAX_LENGTH = 1_000_000
 
 GRAMMAR = r"""
 start: sum ["where" clause ("," clause)*]
-clause: NAME "=" sum                                   -> definition
-      | NAME ("," NAME)* ":" NAME [space ["->" space]] -> declaration
+clause: NAME "=" sum                                           -> definition
+      | declared ("," declared)* ":" NAME [space ["->" space]] -> declaration
+declared: NAME [FAMILY]
 sum: SIGN? product (SIGN product)*
-product: [NUMBER "*"] factor ("@" factor)*
+product: scaled ("@" factor)*
+?scaled: factor ("*" factor)*
 ?factor: NUMBER                            -> number
-       | NAME                              -> name
-       | NAME "<" sum ">"                  -> dressed
-       | "source" "(" NAME "," sum ")"     -> source
+       | NAME "^" [SIGN] NUMBER            -> power
+       | atom
+       | atom "<" sum ">"                  -> dressed
+       | "source" "(" atom "," sum ")"     -> source
        | "one" "(" space ")"               -> one
        | "zero" "(" space "," space ")"    -> zero
+       | "ordered_product" "(" sum "," NAME "," sum "," sum ")" -> ordered_product
+       | "sum" "(" sum "," NAME "," sum "," sum ")"             -> indexed_sum
+       | "ordered_sum" "(" sum "," NAME "," sum "," sum ")"     -> ordered_sum
        | "(" sum ")"
+?atom: NAME                                -> name
+     | NAME "[" sum ("," sum)* "]"         -> indexed
+FAMILY: "[]"
 space: (NAME | NUMBER) ("*" NAME)*
 SIGN: "+" | "-"
 NUMBER: /[0-9]{1,1000}(\/0{0,9}[1-9][0-9]{0,999}|\.[0-9]{1,1000})?/
@@ -47,10 +62,11 @@ def _parser() -> Any:
     return Lark(GRAMMAR, parser="lalr")
 
 
-def parse(text: str, *, atoms: Iterable[Atom] = (), kind: str | None = None) -> Operator:
+def parse(text: str, *, atoms: Iterable[Atom | Scalar] = (), kind: str | None = None) -> Operator:
     """The operator that the text names; `parse(repr(op)) == op` and `parse(str(op), atoms=op.atoms) == op`.
 
-    Names stand for the given atoms, for what is declared after `where`, or, with `kind`, for atoms of that kind.
+    Names stand for the given atoms and scalar symbols, for what is declared after `where`, or, with `kind`, for atoms of
+    that kind.
     InputError says where the text stops making sense, or which name is unknown; spaces that do not fit raise SpaceError.
 
     >>> import opalgebra as oa
@@ -67,16 +83,48 @@ def parse(text: str, *, atoms: Iterable[Atom] = (), kind: str | None = None) -> 
         raise InputError(_complaint(text, error)) from None
     body, *clauses = (child for child in tree.children if child is not None)
     given = list(dict.fromkeys(atoms))
-    _refuse_repetition([atom.name for atom in given])
+    names: dict[str, Any] = {name: value for item in given for name, value in _given(item)}
+    _refuse_repetition([_base_or_name(item) for item in given if not isinstance(item, Atom) or _is_plain(item)])
     _refuse_repetition([name for clause in clauses for name in _named_by(clause)])
-    names: dict[str, Operator] = {atom.name: atom for atom in given}
     for clause in clauses:
         if clause.data == "declaration":
             _declare(clause.children, names)
+    for name in _names_in_indices(tree):
+        names.setdefault(name, symbol(name))
     for clause in clauses:
         if clause.data == "definition":
             names[str(clause.children[0])] = _operator(_value(clause.children[1], names, kind))
     return _operator(_value(body, names, kind))
+
+
+def _is_plain(atom: Atom) -> bool:
+    return all(isinstance(index, int) for index in atom.indices)
+
+
+def _given(item: Atom | Scalar) -> list[tuple[str, Any]]:
+    """The names that a given atom or scalar explains: its own, and that of its family when an index has no value."""
+    if isinstance(item, Atom):
+        if _is_plain(item):
+            return [(item.name, item)]
+        return [(item.base, Family(item.base, kind=item.kind, domain=item.domain, codomain=item.codomain))]
+    return [(found.name, scalar_of(found)) for found in free_symbols(item)]
+
+
+def _base_or_name(item: Atom | Scalar) -> str:
+    return item.name if isinstance(item, Atom) else str(item)
+
+
+def _names_in_indices(tree: Any) -> Iterator[str]:
+    """Every name inside an index or a bound, and every bound index; each part is visited once, at any depth."""
+    stack = [(tree, False)]
+    while stack:
+        node, inside = stack.pop()
+        if hasattr(node, "data"):
+            binds = node.data in ("ordered_product", "indexed_sum", "ordered_sum")
+            if binds or (inside and node.data == "name"):
+                yield str(node.children[int(binds)])
+            first = 2 if binds else 1 if node.data == "indexed" else len(node.children)
+            stack += ((child, inside or place >= first) for place, child in enumerate(node.children))
 
 
 def _complaint(text: str, error: Any) -> str:
@@ -89,8 +137,9 @@ def _complaint(text: str, error: Any) -> str:
 
 
 def _named_by(clause: Any) -> list[str]:
-    tokens = [str(child) for child in clause.children if child is not None and not hasattr(child, "data")]
-    return tokens if clause.data == "definition" else tokens[:-1]
+    if clause.data == "definition":
+        return [str(clause.children[0])]
+    return [str(child.children[0]) for child in clause.children if getattr(child, "data", "") == "declared"]
 
 
 def _refuse_repetition(names: list[str]) -> None:
@@ -99,13 +148,18 @@ def _refuse_repetition(names: list[str]) -> None:
             raise InputError(f"{name} is declared {count} times; a text has one meaning for a name, so rename one of them")
 
 
-def _declare(children: list[Any], names: dict[str, Operator]) -> None:
-    tokens = [str(child) for child in children if child is not None and not hasattr(child, "data")]
-    spaces = [_space(child) for child in children if hasattr(child, "data")]
-    *declared, kind = tokens
+def _declare(children: list[Any], names: dict[str, Any]) -> None:
+    spaces = [_space(child) for child in children if getattr(child, "data", "") == "space"]
+    declared = [child.children for child in children if getattr(child, "data", "") == "declared"]
+    kind = next(str(child) for child in children if child is not None and not hasattr(child, "data"))
     domain = spaces[0] if len(spaces) == 2 else (ONE if kind == Kind.STATE else X)
-    for name in declared:
-        names[name] = Atom(name, kind=kind, domain=domain, codomain=spaces[-1] if spaces else X)
+    for token, family in declared:
+        name = str(token)
+        if kind in ("natural", "real", "positive"):
+            names[name] = symbol(name) if kind == "natural" else parameter(name, positive=kind == "positive")
+        else:
+            make = Atom if family is None else Family
+            names[name] = make(name, kind=kind, domain=domain, codomain=spaces[-1] if spaces else X)
 
 
 def _space(tree: Any) -> Space:
@@ -114,7 +168,7 @@ def _space(tree: Any) -> Space:
     return special[parts[0]] if len(parts) == 1 and parts[0] in special else Space(*parts)
 
 
-def _value(tree: Any, names: dict[str, Operator], kind: str | None) -> Operator | Fraction:
+def _value(tree: Any, names: dict[str, Any], kind: str | None) -> Operator | Scalar:
     """The value of a parse tree, parts before wholes; a number stays a number until it meets an operator."""
     values: list[Any] = []
     work: list[tuple[Any, int | None]] = [(tree, None)]
@@ -138,13 +192,17 @@ def _children(tree: Any) -> list[Any]:
 
 
 def _factors(product: Any) -> list[Any]:
-    """The scalar and factors of a product, bracketed products among them dissolved, so that any grouping is linear work."""
-    scalar, *factors = product.children
-    children, stack = [scalar], factors[::-1]
+    """The number of scalars in front, the scalars, and the factors of a product.
+
+    Bracketed products among the factors are dissolved, so that any grouping is linear work.
+    """
+    first, *others = product.children
+    *scalars, factor = first.children if first.data == "scaled" else [first]
+    children, stack = [len(scalars), *scalars], [*others[::-1], factor]
     while stack:
         child = stack.pop()
-        if getattr(child, "data", "") == "sum" and len(child.children) == 1 and child.children[0].children[0] is None:
-            stack += child.children[0].children[:0:-1]
+        if child.data == "sum" and len(child.children) == 1 and child.children[0].children[0].data != "scaled":
+            stack += child.children[0].children[::-1]
         else:
             children.append(child)
     return children
@@ -164,63 +222,93 @@ def _signed_terms(tree: Any) -> list[Any]:
                 else:
                     own = -sign if child == "-" else sign
             stack += reversed(parts)
-        elif len(node.children) == 2 and node.children[0] is None and getattr(node.children[1], "data", "") == "sum":
-            stack.append((sign, node.children[1]))
+        elif len(node.children) == 1 and node.children[0].data == "sum":
+            stack.append((sign, node.children[0]))
         else:
             children += (sign, node)
     return children
 
 
-def _node(rule: str, arguments: list[Any], names: dict[str, Operator], kind: str | None) -> Operator | Fraction:
+def _node(rule: str, arguments: list[Any], names: dict[str, Any], kind: str | None) -> Any:
     match rule:
         case "number":
             return Fraction(str(arguments[0]))
         case "name":
             return _named(arguments[0], names, kind)
+        case "indexed":
+            return _member(arguments[0], names, kind)[tuple(arguments[1:])]
+        case "power":
+            return _power(_named(arguments[0], names, kind), *arguments[1:])
         case "dressed":
-            return dressed(_named(arguments[0], names, kind), _operator(arguments[1]))
+            return dressed(_operator(arguments[0]), _operator(arguments[1]))
         case "source":
-            return source(_named(arguments[0], names, kind), _operator(arguments[1]))
+            return source(_operator(arguments[0]), _operator(arguments[1]))
         case "one":
             return Identity(_space(arguments[0]))
         case "zero":
             return Zero(_space(arguments[0]), _space(arguments[1]))
+        case "ordered_product" | "indexed_sum" | "ordered_sum":
+            binder: Any = {"ordered_product": ordered_product, "indexed_sum": indexed_sum, "ordered_sum": ordered_sum}[rule]
+            body, index, *bounds = arguments
+            return binder(_operator(body), names[str(index)], *bounds)
         case "product":
             return _product(arguments)
         case _:
             return _sum(arguments)
 
 
-def _product(arguments: list[Any]) -> Operator | Fraction:
-    scalar, *rest = arguments
-    if scalar is None and len(rest) == 1:
-        return rest[0]  # type: ignore[no-any-return]
-    result = _operator(rest[-1])
-    for factor in reversed(rest[:-1]):
+def _power(base: Any, sign: Any, exponent: Any) -> Scalar:
+    if not str(exponent).isdigit() or isinstance(base, Operator) or len(str(exponent)) > 4:
+        raise InputError(f"{base}^{exponent}: only scalar symbols have powers, of at most four digits; write A @ A")
+    return base ** (-int(exponent) if sign == "-" else int(exponent))  # type: ignore[no-any-return]
+
+
+def _product(arguments: list[Any]) -> Operator | Scalar:
+    count, *values = arguments
+    scalars, factors = values[:count], values[count:]
+    for value in scalars:
+        if isinstance(value, Operator):
+            raise InputError(f"'*' multiplies by a scalar, and {value} is none; write 2*A, or A @ B")
+    scale = prod(scalars, start=Fraction(1))
+    if len(factors) == 1:
+        return scale * factors[0] if count else factors[0]  # type: ignore[no-any-return]
+    result = _operator(factors[-1])
+    for factor in reversed(factors[:-1]):
         result = _operator(factor) @ result
-    return result if scalar is None else Fraction(str(scalar)) * result
+    return scale * result if count else result
 
 
-def _sum(arguments: list[Any]) -> Operator | Fraction:
+def _sum(arguments: list[Any]) -> Operator | Scalar:
     signed = list(zip(arguments[::2], arguments[1::2]))
     operators = [(sign, value) for sign, value in signed if isinstance(value, Operator)]
-    number = sum((sign * value for sign, value in signed if not isinstance(value, Operator)), Fraction(0))
+    number: Scalar = sum((sign * value for sign, value in signed if not isinstance(value, Operator)), Fraction(0))
     if not operators:
         return number
     first = operators[0][1]
     return linear_combination(operators, first.domain, first.codomain) + number
 
 
-def _operator(value: Operator | Fraction) -> Operator:
-    if isinstance(value, Operator):
-        return value
-    return value * Identity(X)
+def _operator(value: Any) -> Operator:
+    return value if isinstance(value, Operator) else value * Identity(X)
 
 
-def _named(token: Any, names: dict[str, Operator], kind: str | None) -> Operator:
+def _named(token: Any, names: dict[str, Any], kind: str | None) -> Any:
     name = str(token)
     if name not in names:
         if kind is None:
             raise InputError(f"{name} is not declared; add 'where {name}: linear' to the text or pass atoms=")
         names[name] = Atom(name, kind=kind)
+    if isinstance(names[name], Family):
+        raise InputError(f"{name} is a family of operators; give it an index, as in {name}[1]")
     return names[name]
+
+
+def _member(token: Any, names: dict[str, Any], kind: str | None) -> Family:
+    name = str(token)
+    if name not in names:
+        if kind is None:
+            raise InputError(f"{name}[] is not declared; add 'where {name}[]: linear' to the text or pass atoms=")
+        names[name] = Family(name, kind=kind)
+    if not isinstance(names[name], Family):
+        raise InputError(f"{name} is declared as one operator and has no members; declare {name}[] for a family")
+    return names[name]  # type: ignore[no-any-return]

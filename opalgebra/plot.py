@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, distinguishable with any colour vision; each line also has a marker of its own.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D")
+# Errors end at the rounding of float64, whose digits differ from machine to machine.
+FLOOR = 1e-16
 
 
 def orders_figure(results: Mapping[str, Orders], *, position: int = -1) -> "Figure":
@@ -32,6 +34,7 @@ def orders_figure(results: Mapping[str, Orders], *, position: int = -1) -> "Figu
         errors.semilogy(result.partial_errors[:, position], **style)
     sizes.set(xlabel="order $n$", ylabel=r"$\|y_n\|\,/\,\|x_L\|$", title="size of each order")
     errors.set(xlabel="order $n$", ylabel=r"$\|\sum_{m\leq n} y_m - x_L\|\,/\,\|x_L\|$", title="error of the partial sum")
+    errors.set_ylim(bottom=FLOOR)
     for axes in (sizes, errors):
         axes.axhline(1, color="0.6", linewidth=0.8, zorder=0)
         axes.spines[["top", "right"]].set_visible(False)

@@ -12,10 +12,11 @@ emitted it included; the source of a norm after vertices, its shift, is born wit
 The number of selections of order k is the coefficient of z^k in `prod_s (1 + n_s z)`, n_s the counted vertices of s.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from math import prod
+from functools import cache, cached_property
+from math import comb, prod
 
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressed, source
@@ -105,7 +106,7 @@ def counter(counting: Counting) -> Callable[[Atom], bool]:
         "attention": lambda vertex: vertex.kind == Kind.ATTENTION,
         "ffn": lambda vertex: vertex.kind == Kind.FFN,
     }
-    if counting not in choices:
+    if not isinstance(counting, str) or counting not in choices:
         raise InputError(f"counting={counting!r} is unknown; use {', '.join(choices)}, or a predicate on vertices")
     return choices[counting]
 
@@ -114,6 +115,20 @@ def check_order(order: int | None) -> None:
     """InputError unless `order` is None or a natural number."""
     if order is not None and not is_natural(order):
         raise InputError(f"order={order!r}: a truncation order is a natural number; leave it out for all orders")
+
+
+@cache
+def _coefficient(sizes: tuple[tuple[int, int], ...], order: int) -> int:
+    """The coefficient of z^order in the product of `(1 + n z)^m` over the pairs (n, m)."""
+    if order < 0 or order > sum(times for _, times in sizes):
+        return 0
+    if not sizes:
+        return 1
+    *others, (n, m) = sizes
+    left = tuple(others)
+    if not left:
+        return comb(m, order) * int(n**order)
+    return sum(comb(m, k) * int(n**k) * _coefficient(left, order - k) for k in range(min(m, order) + 1))
 
 
 @dataclass(frozen=True)
@@ -159,18 +174,18 @@ class Series(Displayed):
         return self.is_complete and not any(stage.follows for stage in self.stages)
 
     @cached_property
-    def _counts(self) -> tuple[tuple[int, ...], ...]:
-        """Row s: coefficients of the generating function of the stages after the first s."""
-        rows: list[tuple[int, ...]] = [(1,)]
+    def _sizes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """After the first s stages: how many of the later ones have each positive number of counted vertices."""
+        rest: Counter[int] = Counter()
+        rows: list[tuple[tuple[int, int], ...]] = [()]
         for vertices in reversed(self.counted):
-            tail, n = rows[-1], len(vertices)
-            grown = zip((*tail, 0), (0, *tail))
-            rows.append(tuple(same + n * lower for same, lower in grown) if n else tail)
+            if vertices:
+                rest[len(vertices)] += 1
+            rows.append(tuple(sorted(rest.items())))
         return tuple(reversed(rows))
 
     def _count(self, passed: int, order: int) -> int:
-        row = self._counts[passed]
-        return row[order] if 0 <= order < len(row) else 0
+        return _coefficient(self._sizes[passed], order)
 
     def _checked(self, order: int) -> int:
         if not is_natural(order):
@@ -184,7 +199,7 @@ class Series(Displayed):
         """The number of vertex selections of all kept orders."""
         if self.is_exact:
             return prod(1 + len(vertices) for vertices in self.counted)
-        return sum(self._counts[0][: self.max_order + 1])
+        return sum(self._count(0, order) for order in range(self.max_order + 1))
 
     def count(self, order: int) -> int:
         """The number of vertex selections of this order, exact."""

@@ -2,23 +2,41 @@
 
 A space has the product of its factors' dimensions, and a vector is a tuple of residues modulo `PRIME`. Linear atoms are
 random matrices; nonlinear ones random cubic maps with a constant term; states random vectors. A dressing `F<s>` is a
-random matrix that depends on the VALUE of s, and its source is what is then left over of `F(s)`.
+random matrix that depends on the VALUE of s, and its source is what is then left over of `F(s)`. Symbols have the values
+of an environment, and a product or sum over an index is taken factor by factor and term by term.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations
 from math import prod
 from random import Random
 from typing import Any
 
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero
+from opalgebra.indexed import IndexedSum, OrderedProduct, OrderedSum
+from opalgebra.scalar import Polynomial
 from opalgebra.space import ONE, Kind, Space
 
 PRIME = 2_147_483_647
 Vector = tuple[int, ...]
 Matrix = tuple[Vector, ...]
 Map = Callable[[Vector], Vector]
+
+
+Environment = Mapping[str, int]
+
+
+def number(scalar: Polynomial | Fraction | int, environment: Environment) -> Fraction:
+    """The value of a scalar in an environment."""
+    if not isinstance(scalar, Polynomial):
+        return Fraction(scalar)
+    total = Fraction(0)
+    for monomial, coefficient in scalar.terms:
+        powers = (Fraction(environment[found.name]) ** power for found, power in monomial)
+        total += coefficient * prod(powers, start=Fraction(1))
+    return total
 
 
 def residue(scalar: Fraction | int) -> int:
@@ -51,7 +69,7 @@ class Interpretation:
     seed: int
     dimensions: Mapping[str, int] = field(default_factory=lambda: {"positions": 1, "features": 2})
     splits: Mapping[Atom, Callable[[Vector], Matrix]] = field(default_factory=dict)
-    _values: dict[tuple[Operator, Vector], Vector] = field(default_factory=dict)
+    _values: dict[Any, Vector] = field(default_factory=dict)
     _matrices: dict[Any, Any] = field(default_factory=dict)
 
     def dimension(self, space: Space) -> int:
@@ -95,30 +113,56 @@ class Interpretation:
         """The source: what `atom<state>` leaves over of the value of the atom at the state."""
         return add(self.atom(atom, state), scale(-1, apply(self.split(atom, state), state)))
 
-    def value(self, operator: Operator, argument: Vector = ()) -> Vector:
+    def value(self, operator: Operator, argument: Vector = (), environment: Environment | None = None) -> Vector:
         """The value of an operator at a vector, or of a state."""
-        key = (operator, argument)
+        names = {found.name for found in operator.symbols}
+        known = {name: value for name, value in (environment or {}).items() if name in names}
+        key = (operator, argument, tuple(sorted(known.items())))
         if key not in self._values:
-            self._values[key] = self._value(operator, argument)
+            self._values[key] = self._value(operator, argument, known)
         return self._values[key]
 
-    def _value(self, operator: Operator, argument: Vector) -> Vector:
+    def _value(self, operator: Operator, argument: Vector, known: Environment) -> Vector:
         match operator:
             case Atom():
-                return self.atom(operator, argument)
+                return self.atom(member(operator, known), argument)
             case Identity():
                 return argument
             case Zero():
                 return (0,) * self.dimension(operator.codomain)
             case Sum():
-                return add(*(scale(coefficient, self.value(term, argument)) for coefficient, term in operator.terms))
+                return add(*(scale(number(c, known), self.value(term, argument, known)) for c, term in operator.terms))
             case Compose():
-                return self.value(operator.left, self.value(operator.right, argument))
+                return self.value(operator.left, self.value(operator.right, argument, known), known)
             case Dressed():
-                return apply(self.split(operator.operator, self.value(operator.state)), argument)
+                return apply(self.split(member(operator.operator, known), self.value(operator.state, (), known)), argument)
             case Source():
-                return self.left_over(operator.operator, self.value(operator.state))
+                return self.left_over(member(operator.operator, known), self.value(operator.state, (), known))
+            case OrderedProduct():
+                for index in self.range(operator.lower, operator.upper, known):
+                    argument = self.value(operator.body, argument, {**known, f"#{operator.level}": index})
+                return argument
+            case IndexedSum():
+                indices = self.range(operator.lower, operator.upper, known)
+                parts = [self.value(operator.body, argument, {**known, f"#{operator.level}": index}) for index in indices]
+                return add((0,) * self.dimension(operator.codomain), *parts)
+            case OrderedSum():
+                return self.words(operator, argument, known)
         raise TypeError(f"a node without a meaning: {type(operator).__name__}")
+
+    def range(self, lower: Any, upper: Any, known: Environment) -> range:
+        """The values of an index."""
+        return range(int(number(lower, known)), int(number(upper, known)) + 1)
+
+    def words(self, total: OrderedSum, argument: Vector, known: Environment) -> Vector:
+        """Every increasing choice of indices, one after the other."""
+        found = (0,) * self.dimension(total.codomain)
+        for chosen in combinations(self.range(1, total.upper, known), int(number(total.order, known))):
+            vector = argument
+            for index in chosen:
+                vector = self.value(total.body, vector, {**known, f"#{total.level}": index})
+            found = add(found, vector)
+        return found
 
     def tree(self, tree: Any, argument: Vector = ()) -> Vector:
         """The value of a plain tree of `strategies.trees`, of which no law has been used."""
@@ -154,8 +198,20 @@ class Interpretation:
         return lambda vector: self.tree(tree, vector), scale(0, self.tree(tree, state))
 
 
+def member(atom: Atom, known: Environment) -> Atom:
+    """The atom that a member of a family is in an environment."""
+    indices = [int(number(index, known)) for index in atom.indices]
+    name = atom.base + "_".join(map(str, indices))
+    return Atom(name, kind=atom.kind, domain=atom.domain, codomain=atom.codomain)
+
+
 def counterexample(
-    lhs: Operator, rhs: Operator, *, interpretations: Iterable[Interpretation] | None = None, points: int = 3
+    lhs: Operator,
+    rhs: Operator,
+    *,
+    interpretations: Iterable[Interpretation] | None = None,
+    points: int = 3,
+    environment: Environment | None = None,
 ) -> str | None:
     """Where two operators differ as maps, in words; None when they agree at every random point."""
     if (lhs.domain, lhs.codomain) != (rhs.domain, rhs.codomain):
@@ -163,7 +219,7 @@ def counterexample(
     for model in interpretations or (Interpretation(1), Interpretation(2)):
         for number in range(points):
             argument = model.point(lhs.domain, number)
-            left, right = model.value(lhs, argument), model.value(rhs, argument)
+            left, right = model.value(lhs, argument, environment), model.value(rhs, argument, environment)
             if left != right:
                 return f"{lhs} is {left} and {rhs} is {right} at {argument}, seed {model.seed}"
     return None

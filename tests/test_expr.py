@@ -391,12 +391,12 @@ def test_nodes_are_not_built_by_their_class(node):
         (
             lambda: oa.family("V", kind="linear")["l"],
             oa.InputError,
-            "V[l]: an index is a natural number or several; use V[3]",
+            "V['l']: an index is a natural number or made of symbols for them; use V[3] or symbol('l')",
         ),
         (
             lambda: oa.family("V", kind="linear")[2, -1],
             oa.InputError,
-            "V[(2, -1)]: an index is a natural number or several; use V[3]",
+            "V[-1]: an index is a natural number or made of symbols for them; use V[3] or symbol('l')",
         ),
         (
             lambda: oa.dressed(F, A),

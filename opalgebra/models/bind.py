@@ -39,17 +39,20 @@ def bind(
     that is frozen. heads=True makes every attention head a vertex.
 
     With `check`, every block is compared with the model's own float64 forward and ModelError names one that differs.
-    InputError for an empty or too long input or an unknown split; ModelError for a family that is not known, a weight
-    that is not finite, a configuration that the family's adapter does not know.
+    One thread at a time runs a model. InputError for an empty or too long input or an unknown split; ModelError for a
+    family that is not known, a weight that is not finite, a configuration that the family's adapter does not know.
     """
     choices = _split(split, gated)
+    if not isinstance(heads, bool):
+        raise InputError(f"heads={heads!r} is neither True, every attention head a vertex, nor False")
     model = model if isinstance(model, Model) else load(model)
     family = _family(model)
     _check_weights(model)
     ids = _ids(model, input)
     with torch.no_grad():
         parts = family.read(model.network, ids, choices)
-        frozen, states = freeze(parts.embedded, parts.maps)
+        own = reference(model.network, ids, family.points(model.network))
+        frozen, states = freeze(own.states, parts.maps)
         if heads:
             frozen[0].vertex.restricted([0])
         binding = Binding(
@@ -61,7 +64,7 @@ def bind(
             maps=parts.maps,
             frozen=frozen,
             states=states,
-            reference=reference(model.network, ids, family.points(model.network)),
+            reference=own,
             readout=parts.readout,
         )
         return replace(binding, deviation=self_check(binding)) if check else binding

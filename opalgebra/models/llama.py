@@ -26,7 +26,7 @@ def points(network: Any) -> list[torch.nn.Module]:
 
 
 def read(network: Any, ids: Tensor, split: dict[str, str]) -> Parts:
-    """The embedding of ids (batch, tokens), the maps of every stage, and the read-out. ModelError for unknown options."""
+    """The maps of every stage on ids (batch, tokens), and the read-out. ModelError for unknown options."""
     _check(network)
     base, config = _base(network), network.config
     with faithful(network):
@@ -49,7 +49,7 @@ def read(network: Any, ids: Tensor, split: dict[str, str]) -> Parts:
         )  # fmt: skip
         maps += [(_norm(layer.input_layernorm), attention), (_norm(layer.post_attention_layernorm), ffn)]
     readout = Readout(_norm(base.norm), *_parameters(getattr(network, "lm_head", None)))
-    return Parts(embedded, maps, readout, len(base.layers), config.num_attention_heads)
+    return Parts(maps, readout, len(base.layers), config.num_attention_heads)
 
 
 def _base(network: Any) -> Any:

@@ -77,6 +77,8 @@ def load(
     >>> load(torch.nn.Linear(2, 3))
     Model(Linear: Linear, 9 parameters, float32, cpu)
     """
+    if not isinstance(name, str | os.PathLike | torch.nn.Module):
+        raise InputError(f"a {type(name).__name__} is no model; give a known name, a folder, a hub id or a model object")
     if isinstance(name, torch.nn.Module):
         return Model(_converted(name, dtype, device), tokenizer, type(name).__name__)
     dtype = _dtype(dtype or torch.float64)

@@ -12,6 +12,7 @@ built in it. A network cast by `.double()` is therefore wrong by about 1e-7, whi
 Outside nothing has changed: each part is undone when the block is left, by an exception too.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -45,13 +46,16 @@ class Reference:
     logits: torch.Tensor | None
 
 
+_ONE_AT_A_TIME = threading.RLock()
+
+
 @contextmanager
 def faithful(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Inside the block, `network(ids)` computes in the network's own dtype, with eager attention, in evaluation mode.
 
     A float64 network computes wholly in float64 (see the module). A network of any other dtype keeps its arithmetic.
     Gradients, autocast and TF32 are off. Everything is restored at the end of the block. The default dtype and the
-    TF32 switches belong to the process: do not run other threads that depend on them meanwhile.
+    TF32 switches belong to the process, so one thread at a time is inside; do not run others that depend on them.
 
     Raises ModelError when only a part of the network is float64, when attention cannot be switched to eager, when a
     rotary table cannot be rebuilt or disagrees with its configuration, or when an operation returns a shorter dtype.
@@ -63,6 +67,7 @@ def faithful(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """
     double = _is_double(network)
     with ExitStack() as stack:
+        stack.enter_context(_ONE_AT_A_TIME)
         stack.enter_context(torch.no_grad())
         for device_type in {parameter.device.type for parameter in network.parameters()} | {"cpu"}:
             stack.enter_context(torch.autocast(device_type, enabled=False))

@@ -1,8 +1,8 @@
 """The atoms of a symbolic Transformer interpreted as array functions of one model at one input.
 
-Every stage is frozen once, at the state before it, under the named split; after that each factor of the ordered product
-is affine. The values of `T.x[s]` are the binding's own forward, stage by stage; the model's own forward, which shares no
-arithmetic with it, is the `reference`.
+Every stage is frozen once, at the model's own state before it, under the named split; after that each factor of the
+ordered product is affine. The values of `T.x[s]` are those of the product of the frozen stages; the model's own forward,
+which shares no arithmetic with it, is the `reference`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +48,9 @@ class Origin(Protocol):
 class Interpretation:
     """One model at one input (batch, tokens), with its split named; abstract, `Binding` adds what can be asked of it.
 
-    `maps[s]` are the norm and the vertex of stage s + 1, `frozen[s]` their dressings at `states[s]`. `states`
-    (stages + 1, batch, tokens, features) is the binding's own forward. `deviation` is the largest error of a block in
-    the self-check over its bound, None when the check was left out.
+    `maps[s]` are the norm and the vertex of stage s + 1, `frozen[s]` their dressings at the model's own state before it.
+    `states` (stages + 1, batch, tokens, features) is the product of the frozen stages. `deviation` is the largest error of
+    a block in the self-check over its bound, None when the check was left out.
     """
 
     model: Origin

@@ -115,7 +115,7 @@ class Orders:
         binding, readout = self.binding, self.binding.readout
         if readout.unembedding is None or binding.reference.logits is None:
             raise InputError(f"{binding.model.name} has no unembedding and so no logits; bind a model with a language head")
-        ids = [binding.model.token_id(part) for part in (token, minus) if part is not None]
+        ids = [binding.model.token_id(part) for part in ([token] if minus is None else [token, minus])]
         signs = torch.tensor([1.0, -1.0], dtype=torch.float64)[: len(ids)]
         frozen = readout.norm.freeze(binding.reference.states[-1])
         weight = readout.unembedding[ids]

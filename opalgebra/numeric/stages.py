@@ -56,14 +56,19 @@ def part_of(vertex: Affine, stage: Stage, vertices: Sequence[Atom]) -> Affine:
     return vertex.restricted([atom.head for atom in vertices if atom.head is not None])
 
 
-def freeze(x0: Tensor, maps: Sequence[tuple[Map, Map]]) -> tuple[list[FrozenStage], Tensor]:
-    """Every stage frozen at the state before it, and all states (stages + 1, batch, tokens, features)."""
-    states, frozen = [x0], []
-    for norm, vertex in maps:
-        state = states[-1]
-        normed = norm(state)
-        stage = FrozenStage(norm.freeze(state), vertex.freeze(normed))
-        after = state.clone()
+def freeze(recorded: Tensor, maps: Sequence[tuple[Map, Map]]) -> tuple[list[FrozenStage], Tensor]:
+    """Every stage frozen at the model's own state before it, and the states of the product of the frozen stages.
+
+    recorded and the states are (stages + 1, batch, tokens, features); both start at the embedding. Rounding errors of
+    one stage are carried on by frozen, and so linear, stages: they do not move patterns, gates and scales.
+    """
+    states, frozen = [recorded[0]], []
+    for (norm, vertex), here in zip(maps, recorded):
+        stage = FrozenStage(norm.freeze(here), vertex.freeze(norm(here)))
+        normed = stage.norm(states[-1])
+        if stage.norm.source is not None:
+            normed = normed + stage.norm.source
+        after = states[-1].clone()
         stage.vertex.add_to(after, normed)
         if stage.vertex.source is not None:
             after += stage.vertex.source

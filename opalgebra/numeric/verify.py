@@ -1,9 +1,10 @@
 """Verification: an identity against a model's own numbers, with an estimate of what rounding alone can do.
 
-The verdict is `True` when no token differs by more than the rounding estimate, `False` when one does, and `None`, cannot
-tell, when the estimate is so large that the check could not have failed: when it reaches the size of the result, or when
-the median vertex could be left out unnoticed. A state `M.T.x[s]` that stands alone on a side, and the last state that a
-series adds up to, are taken from the model's own forward.
+The verdict is `False` when a token differs by more than the rounding estimate, `True` when none does, and `None`, cannot
+tell, when the check says too little: when the estimate is above `RESOLUTION`, so that not even two digits are compared, when
+the median vertex could be left out unnoticed, or when both sides are zero. An estimate above the size of the result never
+gives `False` either. A state `M.T.x[s]` that stands alone on a side, and the last state that a series adds up to, are
+taken from the model's own forward; `M.T.x[s] = M.T.x[s]` compares it with the binding's.
 """
 
 import platform
@@ -27,6 +28,7 @@ from opalgebra.series import Series
 from opalgebra.space import ONE, X
 
 PROBE_SEED = 20260311
+RESOLUTION = 1e-2
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def verify(statement: Series | Theorem | Equation, binding: Binding) -> Report:
     both sides; one of maps is applied to the embedded input and to a random state of the same norms (fixed seed).
     InputError for other statements, another architecture, or two sides that are one expression, where nothing could fail.
     """
+    if not isinstance(binding, Binding):
+        raise InputError(f"a {type(binding).__name__} is no binding of a model; verify(statement, bind(model, prompt))")
     with torch.no_grad(), full_precision():
         return _verify(statement, binding)
 
@@ -132,13 +136,19 @@ def _(series: Series, binding: Binding) -> Report:
 @_verify.register(Theorem)
 @_verify.register(Equation)
 def _(statement: Theorem | Equation, binding: Binding) -> Report:
-    if statement.lhs is statement.rhs:
-        raise InputError("both sides are one and the same expression, so that nothing could fail; state an equation of two")
+    own = statement.lhs in binding.T.x[1:]
+    if statement.lhs is statement.rhs and not own:
+        raise InputError(
+            "both sides are one and the same expression, so that nothing could fail; state an equation of two, or compare "
+            "with a state M.T.x[s] that the model itself computed"
+        )
     if statement.lhs.domain not in (ONE, X) or statement.lhs.codomain != X:
         raise InputError(
             f"only states and maps of {X} can be verified, not maps {statement.lhs.domain} -> {statement.lhs.codomain}"
         )
     lhs, rhs = (_side(binding, side) for side in (statement.lhs, statement.rhs))
+    if statement.lhs is statement.rhs:
+        rhs = evaluation.evaluate(binding, statement.rhs)
     name = type(statement).__name__.lower()
     return _compare(name, binding, lhs.array, rhs.array, lhs.magnitude + rhs.magnitude, max(lhs.inner, rhs.inner))
 
@@ -174,11 +184,12 @@ def _compare(what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: T
     bound = roundoff.probable(inner, binding.dtype) * condition
     ratio = torch.where(residual > 0, residual / bound, 0.0)
     at = int(ratio.argmax())
-    cannot_fail = bool((bound >= 1).any())
+    differs = bool(((residual > bound) & (bound < 1)).any())
+    says_little = bool((bound > RESOLUTION).any()) or not bool(bound.any())
     side = Detection("a whole side", bound[bound > 0].min().item() if bool((bound > 0).any()) else 0.0)
     return Report(
         what=what,
-        holds=None if cannot_fail else bool((residual <= bound).all()),
+        holds=False if differs else None if says_little else True,
         residual=residual.flatten()[at].item(),
         bound=bound.flatten()[at].item(),
         worst_case=roundoff.worst_case(inner, binding.dtype) * condition.flatten()[at].item(),

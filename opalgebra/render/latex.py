@@ -1,13 +1,16 @@
 """LaTeX for papers: plain amsmath, later factors to the left, a dressing as an argument in angle brackets."""
 
-from fractions import Fraction
+import re
 from functools import singledispatch
+from typing import Any
 
 from opalgebra.architecture import Architecture
-from opalgebra.expr import Atom, Operator
+from opalgebra.expr import Atom, Index, Operator
+from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
 from opalgebra.kernel import Equation, Theorem
 from opalgebra.render.text import source_name
-from opalgebra.render.writing import Notation, Written, write
+from opalgebra.render.writing import FACTOR, PRODUCT, Notation, Written, word, write
+from opalgebra.scalar import Polynomial, Scalar, symbol
 from opalgebra.series import Series, Stage
 from opalgebra.space import Kind
 
@@ -18,13 +21,13 @@ _GREEK_NAMES = (
 _GREEK = {**dict(zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", _GREEK_NAMES)), **{name: name for name in _GREEK_NAMES}}
 
 
-def _name(base: str, indices: tuple[int, ...]) -> str:
+def _name(base: str, indices: tuple[Index, ...]) -> str:
     stem, *subscripts = base.split("_")
     if stem in _GREEK:
         stem = rf"\{_GREEK[stem]}"
     elif len(stem) != 1 or not stem.isascii():
         stem = _upright(stem) if stem else r"\_"
-    inner = [_upright(part) for part in subscripts if part] + [str(index) for index in indices]
+    inner = [_upright(part) for part in subscripts if part] + [_index(index) for index in indices]
     return stem + (f"_{{{','.join(inner)}}}" if inner else "")
 
 
@@ -40,8 +43,48 @@ def _upright(word: str) -> str:
     )
 
 
-def _scalar(value: Fraction) -> str:
+def _scalar(value: Scalar) -> str:
+    if isinstance(value, Polynomial):
+        return rf"({_polynomial(value)})" if len(value.terms) > 1 else _polynomial(value)
     return str(value) if value.denominator == 1 else rf"\tfrac{{{value.numerator}}}{{{value.denominator}}}"
+
+
+def _polynomial(value: Polynomial) -> str:
+    text = ""
+    for monomial, coefficient in value.terms:
+        powers = [_symbol(name) + (f"^{{{exponent}}}" if exponent != 1 else "") for (name, _), exponent in monomial]
+        size = [_scalar(abs(coefficient))] if abs(coefficient) != 1 or not powers else []
+        sign = "-" if coefficient < 0 else "+"
+        text += f" {sign} " if text else "-" if sign == "-" else ""
+        text += r"\,".join(size + powers)
+    return text
+
+
+def _symbol(name: str) -> str:
+    """A symbol: digits at the end are an index, and so is what follows an underscore."""
+    stem, underscore, mark = name.partition("_")
+    if underscore and stem and mark:
+        return rf"{_symbol(stem)}_{{{mark.replace(' ', '')}}}"
+    split = re.fullmatch(r"(.*?)((?:0|[1-9][0-9]*)?)", name)
+    assert split is not None
+    return _name(split[1], (int(split[2]),) if split[2] else ()) if split[1] else name
+
+
+def _index(value: Index) -> str:
+    return _polynomial(value).replace(" ", "") if isinstance(value, Polynomial) else str(value)
+
+
+def _binder(binder: Binder, index: str) -> list[Any]:
+    bound = _symbol(index)
+    if isinstance(binder, OrderedSum):
+        last = _symbol(f"{index}_{binder.order}")
+        between = "<" if binder.order == 2 else r"< \cdots <"
+        limits = f"{last}" if binder.order == 1 else f"{_symbol(f'{index}_1')} {between} {last}"
+        return [rf"\sum_{{1 \le {limits} \le {_index(binder.upper)}}} ", *word(binder, index, r"\,", r" \cdots ")]
+    limits = rf"_{{{bound}={_index(binder.lower)}}}^{{{_index(binder.upper)}}}"  # type: ignore[attr-defined]
+    if isinstance(binder, OrderedProduct):
+        return [rf"\mathop{{\overleftarrow{{\prod}}}}\limits{limits}\,", (binder.opened(symbol(index)), FACTOR)]
+    return [rf"\sum{limits} ", (binder.opened(symbol(index)), PRODUCT)]
 
 
 def _source(atom: Atom, maps: frozenset[str]) -> tuple[str, str]:
@@ -58,6 +101,7 @@ LATEX = Notation(
     brackets=("(", ")"),
     identity=lambda node: "1",
     zero=lambda node: "0",
+    binder=_binder,
     dots=lambda hidden: rf" + \underbrace{{\cdots}}_{{{hidden:,}\ \text{{terms}}}}".replace(",", "{,}"),
     elide=24,
 )

@@ -4,14 +4,15 @@
 declares its atoms: `F2<x> @ x where F2: nonlinear, x: state`. The Unicode form drops the `@` and uses subscripts.
 """
 
-from fractions import Fraction
 from functools import singledispatch
-from itertools import groupby
+from typing import Any
 
 from opalgebra.architecture import Architecture
-from opalgebra.expr import Atom, Identity, Operator, Zero
+from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, postorder
+from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum
 from opalgebra.kernel import Equation, Theorem
-from opalgebra.render.writing import Notation, Written, write
+from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, word, write
+from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, symbol
 from opalgebra.series import Series
 from opalgebra.space import ONE, Kind, Space, X
 
@@ -19,18 +20,52 @@ DIGITS = 24
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def _plain_name(base: str, indices: tuple[int, ...]) -> str:
-    return base + "_".join(map(str, indices))
+def _plain_name(base: str, indices: tuple[Index, ...]) -> str:
+    if all(isinstance(index, int) for index in indices):
+        return base + "_".join(map(str, indices))
+    return f"{base}[{', '.join(map(str, indices))}]"
 
 
-def _subscript_name(base: str, indices: tuple[int, ...]) -> str:
-    return base + ",".join(str(index).translate(_SUBSCRIPTS) for index in indices)
+def _subscript_name(base: str, indices: tuple[Index, ...]) -> str:
+    if all(isinstance(index, int) for index in indices):
+        return base + ",".join(str(index).translate(_SUBSCRIPTS) for index in indices)
+    inner = ",".join(str(index).replace(" ", "") for index in indices)
+    return f"{base}_{inner}" if inner.isalnum() else f"{base}_{{{inner}}}"
 
 
 def source_name(atom: Atom, maps: frozenset[str]) -> str:
     """The letter of a source: the lower case of its operator's, or `s_F` where that says nothing or names another map."""
     lower = atom.base.lower()
     return lower if atom.base.isupper() and lower not in maps else f"s_{atom.base}"
+
+
+def _plain_scalar(value: Scalar) -> str:
+    return f"({value})" if isinstance(value, Polynomial) and len(value.terms) > 1 else str(value)
+
+
+def _plain_binder(binder: Binder, index: str) -> list[Any]:
+    name, bounds = {
+        OrderedProduct: ("ordered_product", ("lower", "upper")),
+        IndexedSum: ("sum", ("lower", "upper")),
+        OrderedSum: ("ordered_sum", ("upper", "order")),
+    }[type(binder)]
+    rest = ", ".join([index, *(str(getattr(binder, bound)) for bound in bounds)])
+    return [f"{name}(", (binder.opened(symbol(index)), SUM), f", {rest})"]
+
+
+def _unicode_binder(binder: Binder, index: str) -> list[Any]:
+    if isinstance(binder, OrderedSum):
+        last = f"{index}_{binder.order}" if isinstance(binder.order, Polynomial) else f"{index}{_subscript(binder.order)}"
+        between = "<" if binder.order == 2 else "<⋯<"
+        first = "" if binder.order == 1 else f"{index}₁{between}"
+        return [f"∑(1≤{first}{last}≤{binder.upper}) ", *word(binder, index, " ", " ⋯ ")]
+    sign, level = ("∏←", FACTOR) if isinstance(binder, OrderedProduct) else ("∑", PRODUCT)
+    limits = f"({index}={binder.lower}..{binder.upper}) "  # type: ignore[attr-defined]
+    return [sign + limits, (binder.opened(symbol(index)), level)]
+
+
+def _subscript(value: object) -> str:
+    return str(value).translate(_SUBSCRIPTS)
 
 
 def _plain_identity(node: Identity) -> str:
@@ -45,17 +80,20 @@ ASCII = Notation(
     name=_plain_name,
     dressing=("<", ">"),
     source=lambda atom, maps: (f"source({atom.name}, ", ")"),
-    scalar=str,
+    scalar=_plain_scalar,
     times="*",
     compose=lambda bracketed: " @ ",
     brackets=("(", ")"),
     identity=_plain_identity,
     zero=_plain_zero,
     dots=lambda hidden: f" + ... {hidden:,} terms ...",
+    binder=_plain_binder,
 )
 
 
-def _unicode_scalar(value: Fraction) -> str:
+def _unicode_scalar(value: Scalar) -> str:
+    if isinstance(value, Polynomial):
+        return _plain_scalar(value).replace("*", " ")
     return str(value) if value.denominator == 1 else f"({value})"
 
 
@@ -70,6 +108,7 @@ UNICODE = Notation(
     identity=lambda node: "1",
     zero=lambda node: "0",
     dots=lambda hidden: f" + ⋯ {hidden:,} terms ⋯",
+    binder=_unicode_binder,
     elide=24,
 )
 
@@ -92,11 +131,35 @@ def _declaration(atom: Atom) -> str:
 
 
 def declared(operator: Operator) -> str:
-    """An operator in ASCII with its atoms declared; `parse` reads it back to an equal operator."""
+    """An operator in ASCII with its atoms and symbols declared; `parse` reads it back to an equal operator."""
     written = write(ASCII, operator)
-    by_declaration = groupby(sorted(operator.atoms, key=_declaration), key=_declaration)
-    declarations = tuple(f"{', '.join(atom.name for atom in group)}: {what}" for what, group in by_declaration)
-    return written.lines[0] + _where(written, declarations)
+    what: dict[str, dict[str, None]] = {}
+    for atom in operator.atoms:
+        what.setdefault(_declaration(atom), {})[_declared_name(atom)] = None
+    for found in sorted(_scalar_symbols(operator)):
+        what.setdefault(found.sort, {})[found.name] = None
+    return written.lines[0] + _where(written, tuple(f"{', '.join(names)}: {kind}" for kind, names in sorted(what.items())))
+
+
+def _scalar_symbols(operator: Operator) -> set[Symbol]:
+    """The symbols that occur in coefficients, apart from those that an index or a bound shows to be natural numbers."""
+    in_indices: set[Symbol] = set()
+    in_scalars: set[Symbol] = set()
+    for node in postorder(operator, backgrounds=True, bodies=True):
+        if isinstance(node, Sum):
+            in_scalars |= {found for coefficient, _ in node.terms for found in free_symbols(coefficient)}
+        elif not isinstance(node, Compose | Dressed | Source):
+            in_indices |= {found for field in _spread(node.fields) for found in free_symbols(field)}
+    return {found for found in in_scalars - in_indices if not found.name.startswith("#")}
+
+
+def _spread(fields: tuple[Any, ...]) -> list[Any]:
+    return [part for field in fields for part in (field if isinstance(field, tuple) else (field,))]
+
+
+def _declared_name(atom: Atom) -> str:
+    """The name of an atom, or that of its family when an index has no value: `V[]`."""
+    return atom.name if all(isinstance(index, int) for index in atom.indices) else f"{atom.base}[]"
 
 
 def _equation(notation: Notation, value: Theorem | Equation, turnstile: str) -> str:
@@ -157,9 +220,9 @@ def _number(value: int) -> str:
 
 @text.register
 def _(value: Series) -> str:
-    counts = [_number(value.count(order)) for order in range(value.max_order + 1)]
-    if len(counts) > 9:
-        counts[4:-4] = ["..."]
+    orders = range(value.max_order + 1)
+    shown = [*orders[:4], None, *orders[-4:]] if len(orders) > 9 else list(orders)
+    counts = ["..." if order is None else _number(value.count(order)) for order in shown]
     suffix = "exact" if value.is_exact else f"truncated at order {value.max_order}"
     return f"{' + '.join(counts)} = {_number(value.total)} terms, {suffix}"
 

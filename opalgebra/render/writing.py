@@ -8,10 +8,11 @@ size of the shared graph: `F3<x2> @ x where x1 = (1 + F1) @ x, x2 = (1 + F2) @ x
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, factors, postorder
+from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, factors, postorder
+from opalgebra.indexed import Binder, OrderedSum
+from opalgebra.scalar import Scalar, Symbol, is_negative, scalar_of
 
 SUM, PRODUCT, FACTOR = range(3)
 
@@ -21,19 +22,21 @@ class Notation:
     """How the nodes look.
 
     `source` is told the base names of all maps in the expression, so as not to look like one of them. `elide` is the
-    number of terms above which the middle of a sum is replaced by its count.
+    number of terms above which the middle of a sum is replaced by its count. `binder` gives the parts of an indexed product
+    or sum: texts, and pairs of an operator and how tightly it must hold together; they end in a text when they are closed.
     """
 
-    name: Callable[[str, tuple[int, ...]], str]
+    name: Callable[[str, tuple[Index, ...]], str]
     dressing: tuple[str, str]
     source: Callable[[Atom, frozenset[str]], tuple[str, str]]
-    scalar: Callable[[Fraction], str]
+    scalar: Callable[[Scalar], str]
     times: str
     compose: Callable[[bool], str]
     brackets: tuple[str, str]
     identity: Callable[[Identity], str]
     zero: Callable[[Zero], str]
     dots: Callable[[int], str]
+    binder: Callable[[Binder, str], list[Any]]
     elide: int | None = None
 
 
@@ -83,7 +86,7 @@ def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[in
     return names
 
 
-def sorted_terms(operator: Sum) -> list[tuple[Fraction, Operator]]:
+def sorted_terms(operator: Sum) -> list[tuple[Scalar, Operator]]:
     """The terms by grade, then by the numeric depth of their factors from left to right."""
     return sorted(operator.terms, key=lambda pair: _rank(pair[1]))
 
@@ -130,11 +133,36 @@ def _parts(notation: Notation, node: Operator, level: int, names: dict[Operator,
     if isinstance(node, Source):
         opening, closing = notation.source(node.operator, maps)
         return [opening, (node.state, SUM), closing]
+    if isinstance(node, Binder):
+        parts = notation.binder(node, bound_name(node))
+        closed = isinstance(parts[-1], str) or level < FACTOR
+        return parts if closed else [notation.brackets[0], *parts, notation.brackets[1]]
     if isinstance(node, Compose):
         parts, own_level = _composition(notation, node, names), PRODUCT
     else:
-        parts, own_level = _sum(notation, node), (PRODUCT if len(node.fields) == 1 and node.fields[0][0] > 0 else SUM)
+        alone = len(node.fields) == 1 and not is_negative(node.fields[0][0])
+        parts, own_level = _sum(notation, node), PRODUCT if alone else SUM
     return [notation.brackets[0], *parts, notation.brackets[1]] if own_level < level else parts
+
+
+def word(binder: OrderedSum, index: str, gap: str, dots: str) -> list[Any]:
+    """The parts of `body(l_n) ... body(l_1)`: every factor when there are at most three, the first and last otherwise."""
+    order = binder.order
+    few = isinstance(order, int) and order <= 3
+    marks = range(order, 0, -1) if isinstance(order, int) and few else (order, 1)
+    parts: list[Any] = []
+    for mark in marks:
+        name = scalar_of(Symbol(f"{index}_{mark}", "natural"))
+        parts += ["" if not parts else gap if few else dots, (binder.opened(name), FACTOR)]
+    return parts
+
+
+def bound_name(binder: Binder) -> str:
+    """A letter for a bound index that is no free symbol of the body, the earlier in the alphabet the deeper inside."""
+    taken = {found.name for found in binder.body.symbols}
+    letters = ("l", "m", "n", "k", "j", "i")
+    names = [*letters[binder.level - 1 :], *(f"l{number}" for number in range(binder.level, binder.level + len(taken) + 1))]
+    return next(name for name in names if name not in taken)
 
 
 def _composition(notation: Notation, node: Compose, names: dict[Operator, str]) -> list[Any]:
@@ -160,13 +188,14 @@ def _sum(notation: Notation, node: Operator) -> list[Any]:
     for position, (coefficient, term) in enumerate(ordered):
         if hidden and position == len(ordered) // 2:
             parts.append(notation.dots(hidden))
-        negative = coefficient < 0
+        negative = is_negative(coefficient)
+        size = -coefficient if negative else coefficient
         parts.append(("-" if negative else "") if not parts else (" - " if negative else " + "))
         alone = isinstance(term, Identity) and (len(node.terms) > 1 or notation.identity(term) == "1")
         if alone:
-            parts.append(notation.scalar(abs(coefficient)))
+            parts.append(notation.scalar(size))
         else:
-            if abs(coefficient) != 1:
-                parts += [notation.scalar(abs(coefficient)), notation.times]
+            if size != 1:
+                parts += [notation.scalar(size), notation.times]
             parts.append((term, PRODUCT))
     return parts

@@ -256,7 +256,10 @@ def test_a_wrong_norm_weight_is_named_by_its_block(stage, dtype, monkeypatch):
     text = refusal(ModelError, network, IDS)
     place = f"the {kind} of layer {(stage + 1) // 2} (stage {stage})"
     assert text.startswith(f"the self-check failed at {place}: it differs from the model's own forward by ")
-    assert text.endswith("; the adapter does not describe this model (check=False binds it all the same)")
+    assert text.endswith(
+        "; the adapter does not describe this model, or its numbers leave the range of the dtype (check=False binds it all "
+        "the same)"
+    )
     binding = oa.bind(network, IDS, check=False)
     assert oa.verify(binding.T.dyson(), binding).holds is False
 
@@ -394,3 +397,30 @@ def test_weights_are_the_model_s_own_memory():
     held += [binding.readout.norm.weight, binding.readout.unembedding]
     assert len(held) == 2 * 16 + 2
     assert {value.data_ptr() for value in held} < own
+
+
+def test_an_unembedding_that_does_something_else_fails_the_self_check():
+    network = tiny_llama()
+    handle = network.lm_head.register_forward_hook(lambda module, inputs, output: output / 2)
+    assert refusal(ModelError, network, IDS).startswith("the self-check failed at the unembedding: it differs from ")
+    handle.remove()
+    assert oa.bind(network, IDS).deviation < 1
+
+
+def test_a_row_of_zeros_in_the_embedding_is_bound():
+    network = tiny_llama()
+    network.model.embed_tokens.weight[0].zero_()
+    M = oa.bind(network, torch.tensor([[0, 3, 0]]))
+    assert M.deviation < 1
+    assert oa.verify(M.T.dyson(), M).holds is True
+
+
+def test_threads_may_bind_one_model_at_once():
+    from concurrent.futures import ThreadPoolExecutor
+
+    network = tiny_llama()
+    expected = oa.bind(network, IDS).orders().norms
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: oa.bind(network, IDS).orders().norms, range(12)))
+    assert all((norms == expected).all() for norms in found)
+    assert torch.get_default_dtype() == torch.float32

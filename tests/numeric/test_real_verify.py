@@ -35,6 +35,15 @@ def test_every_counting_holds_within_the_bound_and_twelve_digits(reports):
         assert max(report.per_position) < 1e-12
 
 
+@pytest.mark.parametrize("text", ["word " * 8, "no no no no no no no no", "\n" * 40])
+def test_repeated_tokens_which_amplify_rounding_hold_in_every_counting(smollm2, text):
+    M = oa.bind(smollm2, text)
+    for counting in ("all", "attention", "ffn"):
+        report = oa.verify(M.T.dyson(counting=counting), M)
+        assert report.holds is True
+        assert max(report.per_position) < 1e-12
+
+
 @pytest.mark.parametrize("counting", ["all", "attention"])
 @pytest.mark.parametrize("which", ["median", "worst"])
 def test_the_claimed_sensitivity_is_the_real_one(bound, reports, counting, which):

@@ -222,6 +222,42 @@ def test_a_check_that_could_not_have_seen_a_missing_vertex_cannot_tell():
     assert report.holds is None
 
 
+def test_the_right_product_is_compared_with_the_model_and_the_wrong_one_too(M):
+    T = M.T
+    attention, ffn = T.stages[2].factor, T.stages[3].factor
+    right = oa.equation(T.x[4], ffn @ attention @ T.x[2])
+    assert oa.verify(right, M).holds is True
+    assert oa.verify(oa.equation(T.x[-1], T.operator @ T.x[0]), M).holds is True
+    assert oa.verify(oa.equation(T.x[4], attention @ ffn @ T.x[2]), M).holds is False
+    assert oa.verify(right, plant(M, T.ffn[2], 1e-6)).holds is True
+    states = M.reference.states.clone()
+    states[4, 0, 1, 0] += 1e-9
+    assert oa.verify(right, replace(M, reference=Reference(states, M.reference.logits))).holds is False
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_an_error_of_one_per_cent_is_never_called_right(dtype):
+    M = oa.bind(tiny_llama(dtype=dtype), IDS)
+    x = M.T.x[1]
+    assert oa.verify(oa.equation(1.01 * x, x), M).holds is not True
+    for order in range(4):
+        assert oa.verify(M.T.dyson(order=order), M).holds is not True
+
+
+def test_a_cancellation_that_leaves_no_digits_cannot_tell(M):
+    x = M.T.x
+    theorem = oa.expand(M.T.stages[1].factor @ M.T.stages[0].factor @ x[0])
+    for size, verdict in ((1, False), (10**12, False), (10**13, None), (10**16, None)):
+        noisy = x[1] + size * (theorem.lhs - theorem.rhs)
+        assert oa.verify(oa.equation(noisy, 1.2 * x[1]), M).holds is verdict
+
+
+def test_two_zeros_cannot_tell(M):
+    zero = 0 * M.T.x[0]
+    report = oa.verify(oa.equation(oa.dressed(M.T.ffn[1], M.T.x[0]) @ zero, zero), M)
+    assert report.holds is None
+
+
 def test_results_have_a_batch_axis_when_the_input_had_one(M):
     report = oa.verify(M.T.dyson(), M)
     assert [len(row) for row in report.per_position] == [5, 5]
@@ -261,7 +297,11 @@ def test_what_cannot_be_verified_is_refused(M, by_heads):
     x = M.T.x[0]
     assert message(oa.InputError, "x = x", M) == "a str cannot be verified; pass a Series, a Theorem or an equation"
     assert message(oa.InputError, Equation(x, x), M) == (
-        "both sides are one and the same expression, so that nothing could fail; state an equation of two"
+        "both sides are one and the same expression, so that nothing could fail; state an equation of two, or compare with a "
+        "state M.T.x[s] that the model itself computed"
+    )
+    assert message(oa.InputError, M.T.dyson(), None) == (
+        "a NoneType is no binding of a model; verify(statement, bind(model, prompt))"
     )
     assert message(oa.InputError, by_heads.T.dyson(), M) == (
         "the series is of another architecture than the binding; take it from M.T.dyson()"
