@@ -7,6 +7,7 @@ nonlinear one a single term, a sum the total of its parts. So a factor is an aff
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, postorder
 from opalgebra.kernel import Theorem, distribute, dress, trans
+from opalgebra.scalar import written_number
 
 LIMIT = 200_000
 
@@ -29,7 +30,10 @@ def expand(operator: Operator, *, limit: int | None = LIMIT) -> Theorem:
     subject = operator if proof is None else proof.rhs
     count = expanded_count(subject)
     if limit is not None and count > limit:
-        raise LimitError(f"the expansion has {count:,} terms and the limit is {limit:,}; pass limit={count} to go on")
+        raise LimitError(
+            f"the expansion has {written_number(count)} terms and the limit is {limit:,}; raise it, or keep the product "
+            "factored"
+        )
     expansion = distribute(subject)
     return expansion if proof is None else trans(proof, expansion)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, final
 
 from opalgebra.errors import InputError
 
+DIGITS = 24
 _NAME = re.compile(r"[^\W\d]\w{0,199}")
 
 
@@ -236,6 +237,12 @@ def fresh_names(taken: Iterable[Symbol], count: int) -> list[str]:
     used = {symbol.name for symbol in taken}
     letters = (f"{letter}{number or ''}" for number in range(len(used) + count) for letter in "lnmkji")
     return [name for name in letters if name not in used][:count]
+
+
+def written_number(value: int) -> str:
+    """All digits of a natural number, or the first three of one that has more than `DIGITS`."""
+    digits = str(value)
+    return f"{value:,}" if len(digits) <= DIGITS else f"{digits[0]}.{digits[1:3]}...e{len(digits) - 1}"
 
 
 def binomial(upper: ScalarLike, lower: int) -> Scalar:

@@ -171,7 +171,7 @@ def test_expand_does_not_distribute_what_is_named_nonlinear(run):
 def test_expand_beyond_the_limit_is_one_line(run):
     product = " @ ".join(f"(1 + V{index})" for index in range(40))
     assert refused(run, "expand", product) == (
-        "the expansion has 1,099,511,627,776 terms and the limit is 200,000; pass limit=1099511627776 to go on"
+        "the expansion has 1,099,511,627,776 terms and the limit is 200,000; raise it, or keep the product factored"
     )
 
 
@@ -228,3 +228,37 @@ def test_the_installed_program_exits_with_the_status(tmp_path):
     assert (finished.returncode, finished.stdout) == (2, "")
     assert finished.stderr == "opalgebra: the expression ends too early; write it as in A @ (1 + B)\n"
     assert "Traceback" not in finished.stderr
+
+
+def test_a_name_too_long_for_a_file_is_one_line(run):
+    assert refused(run, "verify", "a" * 5000, "--prompt", "Hello").startswith("cannot load 'aaa")
+
+
+def test_a_folder_whose_configuration_makes_no_sense_is_one_line(run, tmp_path):
+    tiny_llama().save_pretrained(tmp_path / "odd")
+    word_tokenizer().save_pretrained(tmp_path / "odd")
+    path = tmp_path / "odd" / "config.json"
+    path.write_text(path.read_text().replace('"silu"', '"potato"'))
+    assert "potato" in refused(run, "verify", tmp_path / "odd", "--prompt", "w1")
+
+
+def test_an_error_of_the_program_itself_is_one_line_and_no_verdict(run, monkeypatch):
+    from opalgebra import expand
+
+    def broken(operator, *, limit):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(sys.modules["opalgebra.expand"], "expand", broken)
+    assert expand is not broken
+    assert refused(run, "expand", "A") == "stopped by an error of its own, RuntimeError: a bug; please report it"
+
+
+def test_no_command_prints_the_help_and_is_bad_usage(run):
+    status, out, err = run()
+    assert (status, out) == (2, "")
+    assert err.startswith("Usage: opalgebra [OPTIONS] COMMAND [ARGS]...\n")
+
+
+def test_the_package_runs_as_a_module(tmp_path):
+    finished = subprocess.run([sys.executable, "-m", "opalgebra", "expand", "A @ (1 + B)"], capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout) == (0, "A + A B\n")

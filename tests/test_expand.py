@@ -182,7 +182,7 @@ def test_the_count_of_a_deep_product_is_exact():
 def test_an_expansion_beyond_the_limit_is_refused_before_it_is_built():
     product = oa.ordered_product(1 + V[layer] for layer in range(1, 61))
     assert refused(oa.LimitError, lambda: expand(product)) == (
-        "the expansion has 1,152,921,504,606,846,976 terms and the limit is 200,000; pass limit=1152921504606846976 to go on"
+        "the expansion has 1,152,921,504,606,846,976 terms and the limit is 200,000; raise it, or keep the product factored"
     )
 
 
@@ -190,13 +190,23 @@ def test_the_expansion_of_a_deep_state_is_refused_before_it_is_built():
     W = oa.family("W", kind="nonlinear")
     state = oa.ordered_product(1 + W[layer] for layer in range(1, 61)) @ x
     message = refused(oa.LimitError, lambda: expand(state))
-    assert message.startswith(f"the expansion has {2**60 + 2**60 - 1:,} terms and the limit is 200,000; pass limit=")
+    assert message.startswith(f"the expansion has {2**60 + 2**60 - 1:,} terms and the limit is 200,000; raise it, ")
 
 
 def test_the_limit_can_be_chosen():
     product = (A + B) @ (A + C)
     assert len(terms(expand(product, limit=4).rhs)) == 4
     assert refused(oa.LimitError, lambda: expand(product, limit=3)) == (
-        "the expansion has 4 terms and the limit is 3; pass limit=4 to go on"
+        "the expansion has 4 terms and the limit is 3; raise it, or keep the product factored"
     )
     assert len(terms(expand((1 + A + B) ** 2, limit=None).rhs)) == 7
+
+
+@pytest.mark.parametrize("thing", [3, "A", None])
+def test_what_is_no_operator_is_refused(thing):
+    assert refused(oa.InputError, lambda: oa.expand(thing)) == (
+        f"{thing!r} is no operator; build one from atoms, or read a text with parse"
+    )
+    assert refused(oa.InputError, lambda: oa.equation(oa.Atom("A", kind="linear"), thing)) == (
+        f"{thing!r} is no operator, and an equation has one on each side; build it from atoms or parse it"
+    )

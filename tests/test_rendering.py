@@ -447,3 +447,12 @@ def test_a_document_with_odd_names_compiles(tmp_path):
 def test_the_check_of_compilation_fails_on_a_wrong_document(tmp_path):
     with pytest.raises(AssertionError, match="Undefined control sequence"):
         compile_with_pdflatex(document([r"\nosuchmacro"], title="Wrong"), tmp_path)
+
+
+def test_a_term_wider_than_a_line_is_broken_between_its_factors():
+    word = oa.ordered_product([A] * 100)
+    lines = broken(latex(word), width=40)
+    assert len(lines) == 3
+    assert "".join(lines).replace(" ", "") == latex(word).replace(" ", "")
+    factored = oa.ordered_product([1 + A] * 100)
+    assert max(map(len, broken(latex(factored), width=40))) < 60

@@ -112,7 +112,7 @@ def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None
         raise ModelError(f"cannot load {name!r}: this {NEEDS_MODELS}") from error
     known = any(name == entry.name for entry in KNOWN)
     source = str(weights_folder(name)) if known else name
-    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+    if os.path.isdir(source) and not (Path(source) / "config.json").is_file():
         raise ModelError(f"cannot load {name!r}: the folder has no config.json; give a folder written by save_pretrained")
     try:
         with quiet():
@@ -144,6 +144,11 @@ def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None
             f"cannot load {name!r}: the weights in {source} cannot be read ({_one_line(error)}); "
             + ("delete this folder and load again" if known else "only safetensors files are read")
         ) from error
+    except Exception as error:
+        raise ModelError(
+            f"cannot load {name!r}: transformers cannot build {architecture} from its configuration "
+            f"({type(error).__name__}: {_one_line(error)}); mend config.json"
+        ) from error
     _check_complete(name, source, found)
     try:
         with quiet():
@@ -170,7 +175,7 @@ def _unknown(name: str, folder: str | None) -> str:
     if folder is not None:
         return f"cannot load {name!r}: the folder {folder} cannot be read; delete it and load again"
     names = ", ".join(repr(entry.name) for entry in KNOWN)
-    if Path(name).is_dir():
+    if os.path.isdir(name):
         return f"cannot load {name!r}: its config.json cannot be read; give a folder written by save_pretrained"
     return (
         f"cannot load {name!r}: it is not a known name ({names}) nor a local folder, and the Hugging Face hub has no "

@@ -16,7 +16,7 @@ from opalgebra.render.latex import latex
 WIDTH = 80
 INDENT = r"\quad"
 _OPENING, _CLOSING = r"(?:[({]|\\langle(?![a-zA-Z]))", r"(?:[)}]|\\rangle(?![a-zA-Z]))"
-_TOKENS = re.compile(rf"(?P<open>{_OPENING})|(?P<close>{_CLOSING})|(?P<sign> [-+=] |\\quad\\text|,\\; )")
+_TOKENS = re.compile(rf"(?P<open>{_OPENING})|(?P<close>{_CLOSING})|(?P<sign> [-+=] |\\quad\\text|,\\; )|(?P<thin>\\,)")
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[a4paper,margin=2.5cm]{geometry}
@@ -110,27 +110,35 @@ def display(value: object) -> str:
 
 
 def broken(formula: str, *, width: int) -> list[str]:
-    """The formula in pieces of at most about `width` visible characters, each starting at a sign outside brackets."""
-    depth, cuts = 0, [0]
-    for token in _TOKENS.finditer(formula):
-        if token["open"]:
-            depth += 1
-        elif token["close"]:
-            depth -= 1
-        elif depth == 0:
-            cuts.append(token.start() + (3 if token["sign"] == r",\; " else 0))
-    pieces = [formula[start:end] for start, end in zip(cuts, [*cuts[1:], len(formula)])]
+    """The formula in pieces of at most about `width` visible characters, each starting at a sign outside brackets.
+
+    A term that is wider by itself is broken between its factors.
+    """
     lines = [""]
-    for piece in pieces:
-        if lines[-1] and _visible(lines[-1]) + _visible(piece) > width:
-            lines.append(piece)
-        else:
-            lines[-1] += piece
+    for term in _cut(formula, factors=False):
+        for piece in _cut(term, factors=True) if _visible(term) > width else [term]:
+            if lines[-1] and _visible(lines[-1]) + _visible(piece) > width:
+                lines.append(piece)
+            else:
+                lines[-1] += piece
     return [line.strip() for line in lines]
 
 
+def _cut(formula: str, *, factors: bool) -> list[str]:
+    """The pieces that start at a sign, or with `factors` at a factor, outside all brackets."""
+    depth, cuts = 0, [0]
+    for token in _TOKENS.finditer(formula):
+        starts_factor = token["thin"] or token["open"] == "("
+        if depth == 0 and (token["sign"] or (factors and starts_factor)):
+            cuts.append(token.start() + (3 if token["sign"] == r",\; " else 0))
+        depth += bool(token["open"]) - bool(token["close"])
+    return [formula[start:end] for start, end in zip(cuts, [*cuts[1:], len(formula)])]
+
+
 def _visible(latex_text: str) -> int:
-    without_layout = re.sub(r"\\(?:quad|text|mathrm|tfrac|bigl|bigr|bar|underbrace|[^a-zA-Z])(?![a-zA-Z])", "", latex_text)
+    without_layout = re.sub(
+        r"\\(?:(?:quad|text|mathrm|tfrac|bigl|bigr|bar|underbrace|limits|mathop)(?![a-zA-Z])|[^a-zA-Z])", "", latex_text
+    )
     return len(re.sub(r"[{}_^ ]", "", re.sub(r"\\[a-zA-Z]+", "x", without_layout)))
 
 

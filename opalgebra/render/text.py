@@ -12,11 +12,10 @@ from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, So
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum
 from opalgebra.kernel import Equation, Theorem
 from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, word, write
-from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, symbol
+from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, symbol, written_number
 from opalgebra.series import Series
 from opalgebra.space import ONE, Kind, Space, X
 
-DIGITS = 24
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -212,19 +211,13 @@ def _(value: Equation) -> str:
     return _equation(UNICODE, value, "")
 
 
-def _number(value: int) -> str:
-    """All digits of a number, or the first three of one that has more than `DIGITS`."""
-    digits = str(value)
-    return f"{value:,}" if len(digits) <= DIGITS else f"{digits[0]}.{digits[1:3]}...e{len(digits) - 1}"
-
-
 @text.register
 def _(value: Series) -> str:
     orders = range(value.max_order + 1)
     shown = [*orders[:4], None, *orders[-4:]] if len(orders) > 9 else list(orders)
-    counts = ["..." if order is None else _number(value.count(order)) for order in shown]
+    counts = ["..." if order is None else written_number(value.count(order)) for order in shown]
     suffix = "exact" if value.is_exact else f"truncated at order {value.max_order}"
-    return f"{' + '.join(counts)} = {_number(value.total)} terms, {suffix}"
+    return f"{' + '.join(counts)} = {written_number(value.total)} terms, {suffix}"
 
 
 @text.register
