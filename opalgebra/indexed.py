@@ -29,7 +29,7 @@ from opalgebra.scalar import (
 )
 from opalgebra.space import ONE, Space
 
-LONGEST = 100_000
+LONGEST = 20_000
 
 
 class Binder(Operator):
@@ -245,8 +245,9 @@ def _written(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> list
     if isinstance(distance, Polynomial):
         return None
     count = max(int(distance) + 1, 0)
-    if count > LONGEST:
-        raise LimitError(f"{count:,} factors or terms would be written out, more than {LONGEST:,}; use a symbol for the length")
+    size = count * max(len(expr.terms(body)), len(expr.factors(body)))
+    if size > LONGEST:
+        raise LimitError(f"{size:,} factors or terms would be written out, more than {LONGEST:,}; use a symbol for the length")
     return [at(body, {symbol: as_scalar(lower) + step}) for step in range(count)]
 
 

@@ -11,9 +11,10 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any, NamedTuple, NoReturn, final
 
-from opalgebra.errors import InputError
+from opalgebra.errors import InputError, LimitError
 
 DIGITS = 24
+LONGEST = 1_000
 _NAME = re.compile(r"[^\W\d]\w{0,199}")
 
 
@@ -44,6 +45,8 @@ class Polynomial:
         for monomial, coefficient in terms:
             collected[monomial] = collected.get(monomial, Fraction(0)) + coefficient
         kept = tuple(sorted(((m, c) for m, c in collected.items() if c), key=_reading_order))
+        if len(kept) > LONGEST:
+            raise LimitError(f"a coefficient would have {len(kept):,} terms, more than {LONGEST:,}; give symbols values")
         if all(not monomial for monomial, _ in kept):
             return kept[0][1] if kept else Fraction(0)
         polynomial = object.__new__(Polynomial)

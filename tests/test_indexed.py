@@ -243,7 +243,7 @@ def test_counts_are_polynomials_in_the_length():
         (
             oa.LimitError,
             lambda: oa.ordered_product(A, l, 1, 10**9),
-            "1,000,000,000 factors or terms would be written out, more than 100,000; use a symbol for the length",
+            "1,000,000,000 factors or terms would be written out, more than 20,000; use a symbol for the length",
         ),
         (
             oa.InputError,
@@ -549,3 +549,24 @@ def test_classes_are_not_constructors():
         with pytest.raises(oa.InputError):
             kind(V[l])
     assert oa.indexed_sum(y[l], l, 1, L).domain == ONE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "sum(sum(sum(V[l, m, n], l, 1, 100), m, 1, 100), n, 1, 100) where V[]: linear",
+            "1,000,000 factors or terms would be written out, more than 20,000; use a symbol for the length",
+        ),
+        (
+            "ordered_product(ordered_product(V[l, m], l, 1, 1000), m, 1, 1000) where V[]: linear",
+            "1,000,000 factors or terms would be written out, more than 20,000; use a symbol for the length",
+        ),
+        (
+            "*".join(["(1 + g + h + k)"] * 40) + "*A where A: linear, g, h, k: real",
+            "a coefficient would have 1,140 terms, more than 1,000; give symbols values",
+        ),
+    ],
+)
+def test_short_texts_of_huge_expressions_are_refused_at_once(text, message):
+    assert refused(oa.LimitError, lambda: parse(text)) == message

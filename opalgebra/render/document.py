@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opalgebra.files import write_text
-from opalgebra.kernel import Equation, Theorem
 from opalgebra.render.latex import latex
 
-WIDTH = 80
+WIDTH = 68
 INDENT = r"\quad"
-_OPENING, _CLOSING = r"(?:[({]|\\langle(?![a-zA-Z]))", r"(?:[)}]|\\rangle(?![a-zA-Z]))"
-_TOKENS = re.compile(rf"(?P<open>{_OPENING})|(?P<close>{_CLOSING})|(?P<sign> [-+=] |\\quad\\text|,\\; )|(?P<thin>\\,)")
+_OPENING = r"(?:(?:\\bigl)?[({]|\\langle(?![a-zA-Z]))"
+_CLOSING = r"(?:(?:\\bigr)?[)}]|\\rangle(?![a-zA-Z]))"
+_TOKENS = re.compile(rf"(?P<open>{_OPENING})|(?P<close>{_CLOSING})|(?P<sign> [-+] |\\quad\\text|,\\; )|(?P<thin>\\,)")
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[a4paper,margin=2.5cm]{geometry}
@@ -98,14 +98,8 @@ def _escaped(character: str) -> str:
 
 def display(value: object) -> str:
     """A value as a displayed formula, broken into lines of at most about `WIDTH` visible characters."""
-    aligned = latex(value)
-    relation = isinstance(value, Theorem | Equation)
-    lines = broken(aligned, width=WIDTH)
-    if relation and " = " in lines[0]:
-        lines[0] = lines[0].replace(" = ", " &= ", 1)
-    else:
-        lines[0] = "&" + lines[0]
-    body = " \\\\\n".join([lines[0], *(f"&{INDENT} {line.removeprefix(INDENT).strip()}" for line in lines[1:])])
+    first, *others = broken(latex(value), width=WIDTH)
+    body = " \\\\\n".join([f"&{first}", *(f"&{INDENT} {line.removeprefix(INDENT).strip()}" for line in others)])
     return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
 
 
@@ -128,7 +122,7 @@ def _cut(formula: str, *, factors: bool) -> list[str]:
     """The pieces that start at a sign, or with `factors` at a factor, outside all brackets."""
     depth, cuts = 0, [0]
     for token in _TOKENS.finditer(formula):
-        starts_factor = token["thin"] or token["open"] == "("
+        starts_factor = token["thin"] or token["open"] in ("(", r"\bigl(")
         if depth == 0 and (token["sign"] or (factors and starts_factor)):
             cuts.append(token.start() + (3 if token["sign"] == r",\; " else 0))
         depth += bool(token["open"]) - bool(token["close"])
@@ -139,7 +133,8 @@ def _visible(latex_text: str) -> int:
     without_layout = re.sub(
         r"\\(?:(?:quad|text|mathrm|tfrac|bigl|bigr|bar|underbrace|limits|mathop)(?![a-zA-Z])|[^a-zA-Z])", "", latex_text
     )
-    return len(re.sub(r"[{}_^ ]", "", re.sub(r"\\[a-zA-Z]+", "x", without_layout)))
+    with_room = re.sub(r" [-+=] ", "xxx", without_layout)
+    return len(re.sub(r"[{}_^ ]", "", re.sub(r"\\[a-zA-Z]+", "x", with_room)))
 
 
 def _separator(before: object, item: object) -> str:
