@@ -48,7 +48,6 @@ class Binder(Operator):
         """The body with a value or symbol in place of the bound index."""
         return at(self.body, {bound_symbol(self.level): as_scalar(index)})
 
-
     def over(self, body: Operator, index: Scalar) -> Operator:
         """The same product or sum with the same bounds over another body."""
         raise NotImplementedError
@@ -66,8 +65,43 @@ class Binder(Operator):
             raise InputError(f"{self} cannot be unfolded: {what} is {distance} and may be negative; make the length L + 1")
 
 
+class Range(Binder):
+    """A product or sum over `lower, ..., upper`; abstract."""
+
+    __slots__ = ()
+
+    lower: Index = expr._part(2)
+    upper: Index = expr._part(3)
+
+    @staticmethod
+    def joined(later: Operator, earlier: Operator) -> Operator:
+        """Of two parts of the range, the whole."""
+        raise NotImplementedError
+
+    def between(self, lower: Index | Scalar, upper: Index | Scalar) -> Operator:
+        """The same body between other bounds."""
+        return self._rebuilt(self.body, self.level, _length(lower), _length(upper))
+
+    def over(self, body: Operator, index: Scalar) -> Operator:
+        symbol, level = _index(index), body.height + 1
+        inside = at(body, {symbol: scalar_of(bound_symbol(level))})
+        return self._rebuilt(inside, level, self.lower, self.upper)
+
+    def shifted(self, shift: int) -> Operator:
+        """`body(i + shift)` with both bounds lower by the shift."""
+        bound = bound_symbol(self.level)
+        moved = at(self.body, {bound: scalar_of(bound) + shift})
+        return self._rebuilt(moved, self.level, *(_length(as_scalar(end) - shift) for end in (self.lower, self.upper)))
+
+    def unfolded(self, *, lower: bool) -> Operator:
+        self._nonempty(as_scalar(self.upper) - as_scalar(self.lower), "the upper bound minus the lower")
+        if lower:
+            return self.joined(self.between(as_scalar(self.lower) + 1, self.upper), self.opened(self.lower))
+        return self.joined(self.opened(self.upper), self.between(self.lower, as_scalar(self.upper) - 1))
+
+
 @final
-class OrderedProduct(Binder):
+class OrderedProduct(Range):
     """`body(upper) @ ... @ body(lower)`; the identity when upper < lower."""
 
     __slots__ = ()
@@ -77,32 +111,13 @@ class OrderedProduct(Binder):
         body, level, lower, upper = fields
         return _product(body, bound_symbol(level), lower, upper)
 
-    lower: Index = expr._part(2)
-    upper: Index = expr._part(3)
-
-    def over(self, body: Operator, index: Scalar) -> Operator:
-        return _product(body, _index(index), self.lower, self.upper)
-
-    def between(self, lower: Index | Scalar, upper: Index | Scalar) -> Operator:
-        """The same body between other bounds."""
-        return _product(self.body, bound_symbol(self.level), _length(lower), _length(upper))
-
-    def shifted(self, shift: int) -> Operator:
-        """`body(i + shift)` with both bounds lower by the shift."""
-        bound = bound_symbol(self.level)
-        moved = at(self.body, {bound: scalar_of(bound) + shift})
-        return _product(moved, bound, *(_length(as_scalar(end) - shift) for end in (self.lower, self.upper)))
-
-    def unfolded(self, *, lower: bool) -> Operator:
-        self._nonempty(as_scalar(self.upper) - as_scalar(self.lower), "the upper bound minus the lower")
-        first, last = as_scalar(self.lower) + 1, as_scalar(self.upper) - 1
-        if lower:
-            return self.between(first, self.upper) @ self.opened(self.lower)
-        return self.opened(self.upper) @ self.between(self.lower, last)
+    @staticmethod
+    def joined(later: Operator, earlier: Operator) -> Operator:
+        return later @ earlier
 
 
 @final
-class IndexedSum(Binder):
+class IndexedSum(Range):
     """`body(lower) + ... + body(upper)`; zero when upper < lower."""
 
     __slots__ = ()
@@ -112,28 +127,9 @@ class IndexedSum(Binder):
         body, level, lower, upper = fields
         return _sum(body, bound_symbol(level), lower, upper)
 
-    lower: Index = expr._part(2)
-    upper: Index = expr._part(3)
-
-    def over(self, body: Operator, index: Scalar) -> Operator:
-        return _sum(body, _index(index), self.lower, self.upper)
-
-    def between(self, lower: Index | Scalar, upper: Index | Scalar) -> Operator:
-        """The same body between other bounds."""
-        return _sum(self.body, bound_symbol(self.level), _length(lower), _length(upper))
-
-    def shifted(self, shift: int) -> Operator:
-        """`body(i + shift)` with both bounds lower by the shift."""
-        bound = bound_symbol(self.level)
-        moved = at(self.body, {bound: scalar_of(bound) + shift})
-        return _sum(moved, bound, *(_length(as_scalar(end) - shift) for end in (self.lower, self.upper)))
-
-    def unfolded(self, *, lower: bool) -> Operator:
-        self._nonempty(as_scalar(self.upper) - as_scalar(self.lower), "the upper bound minus the lower")
-        first, last = as_scalar(self.lower) + 1, as_scalar(self.upper) - 1
-        if lower:
-            return self.between(first, self.upper) + self.opened(self.lower)
-        return self.opened(self.upper) + self.between(self.lower, last)
+    @staticmethod
+    def joined(later: Operator, earlier: Operator) -> Operator:
+        return later + earlier
 
 
 @final

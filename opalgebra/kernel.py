@@ -24,7 +24,7 @@ from opalgebra.expr import (
     postorder,
     terms,
 )
-from opalgebra.indexed import Binder, IndexedSum, OrderedProduct
+from opalgebra.indexed import Binder, IndexedSum, Range
 from opalgebra.scalar import Scalar, Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of
 
 
@@ -267,7 +267,7 @@ def _unfold(binder: Binder, lower: bool) -> Theorem:
     return unfold(binder, lower=lower)
 
 
-def reindex(binder: OrderedProduct | IndexedSum, shift: int) -> Theorem:
+def reindex(binder: Range, shift: int) -> Theorem:
     """`sum of B(i) for i = a..b` is `sum of B(i + k) for i = a-k..b-k`, and so for products: the same terms in the same order.
 
     InputError when a - k is not surely natural.
@@ -304,14 +304,13 @@ def sum_left(left: Operator, total: IndexedSum) -> Theorem:
     return _theorem("sum_left", (left, total), left @ total, total.over(left @ total.opened(index), index))
 
 
-def split(product: OrderedProduct | IndexedSum, depth: Index) -> Theorem:
+def split(product: Range, depth: Index) -> Theorem:
     """`P(a..b) = P(m+1..b) @ P(a..m)`, and `S(a..b) = S(a..m) + S(m+1..b)`, for a depth m with m - a and b - m natural."""
     below, above = as_scalar(depth) - as_scalar(product.lower), as_scalar(product.upper) - as_scalar(depth)
     if not (is_surely_natural(below) and is_surely_natural(above)):
         raise InputError(f"{product} cannot be split at {depth}: {below} and {above} are not surely natural numbers")
     first, last = product.between(product.lower, depth), product.between(as_scalar(depth) + 1, product.upper)
-    rhs = last @ first if isinstance(product, OrderedProduct) else first + last
-    return _theorem("split", (product, depth), product, rhs)
+    return _theorem("split", (product, depth), product, product.joined(last, first))
 
 
 def induction(base: Theorem, step: Theorem, symbol: Symbol) -> Theorem:

@@ -133,7 +133,7 @@ def _visible(latex_text: str) -> int:
     without_layout = re.sub(
         r"\\(?:(?:quad|text|mathrm|tfrac|bigl|bigr|bar|underbrace|limits|mathop)(?![a-zA-Z])|[^a-zA-Z])", "", latex_text
     )
-    with_room = re.sub(r" [-+=] ", "xxx", without_layout)
+    with_room = re.sub(r" [-+=] ", "+++", without_layout)
     return len(re.sub(r"[{}_^ ]", "", re.sub(r"\\[a-zA-Z]+", "x", with_room)))
 
 
