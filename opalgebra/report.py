@@ -3,11 +3,13 @@
 import csv
 import io
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from opalgebra.architecture import transformer
 from opalgebra.expand import expand
 from opalgebra.files import write_text
+from opalgebra.kernel import equation
 from opalgebra.models.bind import bind
 from opalgebra.models.load import load
 from opalgebra.numeric.binding import Binding
@@ -24,6 +26,8 @@ SHOWN = 12
 def demo(folder: str | Path, *, say: Callable[[str], None] = print) -> list[Report]:
     """Runs the main job on SmolLM2 and writes report.tex, orders.csv and orders.svg; gives the two verification reports.
 
+    Two wrong equations are verified beside them and must be rejected.
+
     ModelError when the weights are not installed; InputError when the folder cannot be written.
     """
     folder = Path(folder)
@@ -39,11 +43,29 @@ def demo(folder: str | Path, *, say: Callable[[str], None] = print) -> list[Repo
     reports = [verify(binding.T.dyson(counting=counting), binding) for counting in ("all", "attention")]
     for report in reports:
         say(str(report))
+    wrong = rejected(binding)
+    for report in wrong:
+        say(f"{report.what}: {report.verdict}, residual {report.residual:.2e}, bound {report.bound:.2e}")
     write_text(folder / "orders.csv", orders_csv(results))
     save_figure(orders_figure(results), folder / "orders.svg")
-    article(binding, results, reports).save(folder / "report.tex")
+    article(binding, results, [*reports, *wrong]).save(folder / "report.tex")
     say(f"written: {folder}/report.tex, orders.csv, orders.svg")
     return reports
+
+
+def rejected(binding: Binding) -> list[Report]:
+    """Two wrong equations of the same model and input: the stages of layer 2 swapped, and a head of layer 8 left out."""
+    T = binding.T
+    attention, ffn = T.stages[2].factor, T.stages[3].factor
+    swapped = verify(equation(T.x[4], attention @ ffn @ T.x[2]), binding)
+    by_heads = bind(binding.model, PROMPT, heads=True)
+    stage = by_heads.T.stages[14]
+    kept = tuple(vertex for vertex in stage.vertices if vertex is not by_heads.T.head[8, 3])
+    dropped = verify(equation(by_heads.T.x[15], (1 + stage.branch(kept)) @ by_heads.T.x[14]), by_heads)
+    return [
+        replace(swapped, what="layer 2 in the wrong order"),
+        replace(dropped, what="head 3 of layer 8 left out"),
+    ]
 
 
 def orders_table(results: Mapping[str, Orders], *, position: int = -1, shown: int = SHOWN) -> str:

@@ -45,6 +45,8 @@ def test_what_it_says_has_the_orders_and_the_verdicts(written):
     assert "\ncond.         188.1 " in said
     assert "\nDyson series counting all: holds\n" in said
     assert "\nDyson series counting attention: holds\n" in said
+    assert "\nlayer 2 in the wrong order: does not hold, residual " in said
+    assert "\nhead 3 of layer 8 left out: does not hold, residual " in said
     assert said.endswith(f"written: {folder}/report.tex, orders.csv, orders.svg")
 
 
