@@ -305,8 +305,8 @@ def sum_left(left: Operator, total: IndexedSum) -> Theorem:
 
 
 def split(product: Range, depth: Index) -> Theorem:
-    """`P(a..b) = P(m+1..b) @ P(a..m)`, and `S(a..b) = S(a..m) + S(m+1..b)`, for a depth m with m - a and b - m natural."""
-    below, above = as_scalar(depth) - as_scalar(product.lower), as_scalar(product.upper) - as_scalar(depth)
+    """`P(a..b) = P(m+1..b) @ P(a..m)`, and `S(a..b) = S(a..m) + S(m+1..b)`, for a depth m with m + 1 - a and b - m natural."""
+    below, above = as_scalar(depth) + 1 - as_scalar(product.lower), as_scalar(product.upper) - as_scalar(depth)
     if not (is_surely_natural(below) and is_surely_natural(above)):
         raise InputError(f"{product} cannot be split at {depth}: {below} and {above} are not surely natural numbers")
     first, last = product.between(product.lower, depth), product.between(as_scalar(depth) + 1, product.upper)

@@ -1,0 +1,16 @@
+"""Every example runs and prints what stands beside it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_prints_what_stands_beside_it(path):
+    finished = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
+    assert finished.stdout == path.with_suffix(".txt").read_text(encoding="utf-8")
+    assert finished.stderr == ""
