@@ -11,7 +11,6 @@ from functools import reduce
 from typing import Any
 
 from opalgebra.atoms import Family
-from opalgebra.errors import InputError
 from opalgebra.expr import Identity, Operator
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
 from opalgebra.kernel import (
@@ -31,7 +30,7 @@ from opalgebra.kernel import (
     under,
     unfold,
 )
-from opalgebra.scalar import Scalar, free_symbols, fresh_names, scalar_of, symbol
+from opalgebra.scalar import Scalar, fresh_names, symbol, the_symbol
 
 
 def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theorem:
@@ -44,10 +43,8 @@ def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theo
     |- ordered_product(1 + V[l], l, 1, L) = sum(ordered_sum(V[l], l, L, m), m, 0, L)
     """
     body: Callable[[Any], Operator] = V.__getitem__ if isinstance(V, Family) else V
-    found = free_symbols(length)
-    if len(found) != 1 or length != scalar_of(*found):
-        raise InputError(f"the length {length} is no single symbol; prove the theorem for a symbol and instantiate it")
-    i, n = (symbol(name) for name in fresh_names(body(length).symbols | found, 2))
+    found = the_symbol(length)
+    i, n = (symbol(name) for name in fresh_names(body(length).symbols | {found}, 2))
 
     def words(order: Any, upper: Any) -> Any:
         return ordered_sum(body(i), i, upper, order)
@@ -73,7 +70,7 @@ def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theo
     kept = total(words(n + 1, length), length)
     from_one = chain(
         reindex(series(length + 1, first=1), 1),
-        under(unfold(words(n + 1, length + 1)), series(length + 1, shift=1), *free_symbols(n)),
+        under(unfold(words(n + 1, length + 1)), series(length + 1, shift=1), the_symbol(n)),
         sum_of_sums(total(words(n + 1, length) + body(length + 1) @ words(n, length), length)),
         cong_sum(chain(unfold(kept), reindex(series(length, shift=1), -1)), refl(passed)),
     )
@@ -82,7 +79,7 @@ def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theo
         cong_sum(one, from_one),
         cong_sum(sym(unfold(series(length), lower=True)), refl(passed)),
     )
-    return induction(one, trans(grown, sym(listed)), *found)
+    return induction(one, trans(grown, sym(listed)), found)
 
 
 def chain(*steps: Theorem) -> Theorem:

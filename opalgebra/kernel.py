@@ -6,7 +6,7 @@ Each theorem keeps the rule, arguments and premises that made it, so that it can
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn, final
+from typing import Any, ClassVar, NoReturn, final, overload
 
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressing
@@ -25,7 +25,7 @@ from opalgebra.expr import (
     terms,
 )
 from opalgebra.indexed import Binder, IndexedSum, Range
-from opalgebra.scalar import Scalar, Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of
+from opalgebra.scalar import Scalar, ScalarLike, Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of, the_symbol
 
 
 @final
@@ -228,17 +228,29 @@ def assume(statement: Equation) -> Theorem:
     return _theorem("assume", (statement,), statement.lhs, statement.rhs, hypotheses=frozenset([statement]))
 
 
-def instantiate(theorem: Theorem, values: Mapping[Symbol, Scalar]) -> Theorem:
+@overload
+def instantiate(value: Theorem, values: Mapping[Any, ScalarLike]) -> Theorem: ...
+
+
+@overload
+def instantiate(value: Operator, values: Mapping[Any, ScalarLike]) -> Operator: ...
+
+
+def instantiate(value: Theorem | Operator, values: Mapping[Any, ScalarLike]) -> Theorem | Operator:
     """From `H |- A = B`, the same with values in place of symbols, in H too: what holds for all values holds for each.
 
-    InputError for a value that is not surely of the symbol's sort: a length is a natural number.
+    Of an operator, the operator with these values. `values` maps symbols to scalars, `{L: 3}`. InputError for a value that
+    is not surely of the symbol's sort: a length is a natural number.
     """
-    for found, value in values.items():
-        if not fits(found, value):
-            raise InputError(f"{found.name} = {value} was asked, but {found.name} is {found.sort} and {value} may not be")
-    hypotheses = frozenset(hypothesis.at(values) for hypothesis in theorem.hypotheses)
-    lhs, rhs = at(theorem.lhs, values), at(theorem.rhs, values)
-    return _theorem("instantiate", (dict(values),), lhs, rhs, theorem, hypotheses=hypotheses)
+    chosen = {the_symbol(key): as_scalar(number) for key, number in values.items()}
+    for found, number in chosen.items():
+        if not fits(found, number):
+            raise InputError(f"{found.name} = {number} was asked, but {found.name} is {found.sort} and {number} may not be")
+    if isinstance(value, Operator):
+        return at(value, chosen)
+    hypotheses = frozenset(hypothesis.at(chosen) for hypothesis in value.hypotheses)
+    lhs, rhs = at(value.lhs, chosen), at(value.rhs, chosen)
+    return _theorem("instantiate", (chosen,), lhs, rhs, value, hypotheses=hypotheses)
 
 
 def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:

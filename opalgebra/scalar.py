@@ -186,6 +186,14 @@ def scalar_of(found: Symbol) -> Scalar:
     return Polynomial._make([(((found, 1),), Fraction(1))])
 
 
+def the_symbol(value: object) -> Symbol:
+    """The symbol that a scalar is. InputError when it is anything else."""
+    found = value if isinstance(value, Symbol) else next(iter(free_symbols(value)), None)
+    if found is None or (value != found and value != scalar_of(found)):
+        raise InputError(f"{value} is no single symbol; use one such as L = symbol('L')")
+    return found
+
+
 def is_scalar(value: object) -> bool:
     """Whether `value` can be a coefficient."""
     return isinstance(value, int | float | Fraction | Polynomial) and not isinstance(value, bool)

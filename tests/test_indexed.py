@@ -519,7 +519,14 @@ def test_the_dyson_theorem_is_proved_without_hypotheses():
 
 
 def test_the_dyson_theorem_at_a_number_is_the_expansion():
-    theorem = oa.instantiate(oa.dyson_theorem(V, L), {natural("L"): oa.symbol("l") * 0 + 3})
+    theorem = oa.instantiate(oa.dyson_theorem(V, L), {L: 3})
+    assert theorem.lhs is oa.instantiate(oa.ordered_product(1 + V[l], l, 1, L), {L: 3})
+    assert refused(oa.InputError, lambda: oa.instantiate(theorem, {L: -1})) == (
+        "L = -1 was asked, but L is natural and -1 may not be"
+    )
+    assert refused(oa.InputError, lambda: oa.instantiate(theorem, {L + 1: 3})) == (
+        "L + 1 is no single symbol; use one such as L = symbol('L')"
+    )
     expansion = oa.expand(theorem.lhs)
     assert len(expansion.rhs.terms) == 8
     assert counterexample(theorem.rhs, expansion.rhs) is None
@@ -543,7 +550,7 @@ def test_the_dyson_theorem_is_refused_for_nonlinear_operators():
     body = oa.indexed_sum(oa.ordered_sum(F[l], l, L, n), n, 0, L)
     assert differs(oa.ordered_product(1 + F[l], l, 1, L), body) is not None
     assert refused(oa.InputError, lambda: oa.dyson_theorem(V, L + 1)) == (
-        "the length L + 1 is no single symbol; prove the theorem for a symbol and instantiate it"
+        "L + 1 is no single symbol; use one such as L = symbol('L')"
     )
 
 
