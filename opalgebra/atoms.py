@@ -32,6 +32,12 @@ class Family:
         indices = tuple(as_index(part, of=self.name) for part in indices)
         return Atom._make(self.name, indices, self.kind, self.domain, self.codomain)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Family) and self[0] is other[0]
+
+    def __hash__(self) -> int:
+        return hash(("family", self[0]))
+
     def __repr__(self) -> str:
         return f"family({self.name!r}, kind={str(self.kind)!r})"
 

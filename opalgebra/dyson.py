@@ -8,17 +8,17 @@ factors of a Transformer are linear once each is dressed by the state before it,
 
 from collections.abc import Callable
 from functools import reduce
+from operator import add
 from typing import Any
 
 from opalgebra.atoms import Family
-from opalgebra.expr import Identity, Operator
+from opalgebra.expr import Identity, Operator, compose
+from opalgebra.facts import Equal
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
 from opalgebra.kernel import (
-    Equation,
     Theorem,
     assume,
-    cong_compose,
-    cong_sum,
+    cong,
     induction,
     refl,
     reindex,
@@ -58,13 +58,13 @@ def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theo
     def product(upper: Any) -> Any:
         return ordered_product(1 + body(i), i, 1, upper)
 
-    claim = Equation(product(length), series(length))
+    claim = Equal(product(length), series(length))
     factor = 1 + body(length + 1)
     grown = chain(
         unfold(product(length + 1)),
-        cong_compose(refl(factor), assume(claim)),
+        cong(compose, refl(factor), assume(claim)),
         right_dist(factor, series(length)),
-        cong_sum(refl(series(length)), sum_left(body(length + 1), series(length))),
+        cong(add, refl(series(length)), sum_left(body(length + 1), series(length))),
     )
     one, passed = refl(Identity(factor.domain)), total(body(length + 1) @ words(n, length), length)
     kept = total(words(n + 1, length), length)
@@ -72,12 +72,12 @@ def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theo
         reindex(series(length + 1, first=1), 1),
         under(unfold(words(n + 1, length + 1)), series(length + 1, shift=1), the_symbol(n)),
         sum_of_sums(total(words(n + 1, length) + body(length + 1) @ words(n, length), length)),
-        cong_sum(chain(unfold(kept), reindex(series(length, shift=1), -1)), refl(passed)),
+        cong(add, chain(unfold(kept), reindex(series(length, shift=1), -1)), refl(passed)),
     )
     listed = chain(
         unfold(series(length + 1), lower=True),
-        cong_sum(one, from_one),
-        cong_sum(sym(unfold(series(length), lower=True)), refl(passed)),
+        cong(add, one, from_one),
+        cong(add, sym(unfold(series(length), lower=True)), refl(passed)),
     )
     return induction(one, trans(grown, sym(listed)), found)
 

@@ -4,20 +4,29 @@ The number of terms is known before anything is built: with m terms in the argum
 nonlinear one a single term, a sum the total of its parts. So a factor is an affine function of m, and factors compose.
 """
 
+from collections.abc import Iterable
+from math import prod
+
+from opalgebra.commutator import Commutator
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, postorder
+from opalgebra.facts import Fact, is_linear
 from opalgebra.kernel import Theorem, distribute, dress, trans
 from opalgebra.scalar import written_number
 
 LIMIT = 200_000
 
 
-def expand(operator: Operator, *, limit: int | None = LIMIT) -> Theorem:
+def expand(
+    operator: Operator, *, facts: Iterable[Fact] = (), unfold: bool = True, limit: int | None = LIMIT
+) -> Theorem:
     """The theorem `operator = its expansion`.
 
     Right distribution always, left distribution over linear maps only; in a state, every nonlinear map is dressed first
-    (`F @ s = F<s> @ s + f<s>`) and so the expansion is complete. Backgrounds are left as they are. LimitError when the
-    expansion would have more than `limit` terms before collection (None: no limit).
+    (`F @ s = F<s> @ s + f<s>`) and so the expansion is complete. Backgrounds are left as they are. What the facts `Linear`
+    declare linear is distributed and not dressed, and the facts are then hypotheses. Commutators are unfolded, or with
+    `unfold=False` distributed and kept. LimitError when the expansion would have more than `limit` terms before collection
+    (None: no limit).
 
     >>> import opalgebra as oa
     >>> A, B, C = oa.atoms("A B C", kind="linear")
@@ -26,20 +35,22 @@ def expand(operator: Operator, *, limit: int | None = LIMIT) -> Theorem:
     """
     if not isinstance(operator, Operator):
         raise InputError(f"{operator!r} is no operator; build one from atoms, or read a text with parse")
-    proof = dress(operator) if operator.is_state else None
+    declared = list(facts)
+    proof = dress(operator, declared) if operator.is_state else None
     subject = operator if proof is None else proof.rhs
-    count = expanded_count(subject)
+    count = expanded_count(subject, declared)
     if limit is not None and count > limit:
         raise LimitError(
             f"the expansion has {written_number(count)} terms and the limit is {limit:,}; raise it, or keep the product "
             "factored"
         )
-    expansion = distribute(subject)
+    expansion = distribute(subject, declared, unfold=unfold)
     return expansion if proof is None else trans(proof, expansion)
 
 
-def expanded_count(operator: Operator) -> int:
+def expanded_count(operator: Operator, facts: Iterable[Fact] = ()) -> int:
     """The number of terms of `distribute(operator)` before equal terms are collected; exact, without building them."""
+    declared = list(facts)
     growth: dict[Operator, tuple[int, int]] = {}
     for node in postorder(operator, backgrounds=False):
         if isinstance(node, Sum):
@@ -50,6 +61,9 @@ def expanded_count(operator: Operator) -> int:
             growth[node] = (slope * inner_slope, slope * inner_constant + constant)
         elif isinstance(node, Zero):
             growth[node] = (0, 0)
+        elif node.is_multilinear:
+            count = prod(sum(growth[part]) for part in node.parts)
+            growth[node] = (2 * count if isinstance(node, Commutator) else count, 0)
         else:
-            growth[node] = (1, 0) if node.is_linear or isinstance(node, Identity) else (0, 1)
+            growth[node] = (1, 0) if isinstance(node, Identity) or is_linear(node, declared) else (0, 1)
     return sum(growth[operator])

@@ -15,7 +15,7 @@ shares `h_{l-1}`. Every traversal is iterative: a product of 10,000 factors work
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, ClassVar, NoReturn, TypeVar, final
@@ -39,7 +39,9 @@ from opalgebra.space import ONE, Kind, Space, X
 _NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|[1-9][0-9]*))*)?")
 _LONGEST_NAME = 200
 _LARGEST = 10**1000
-_RESERVED = {"where", "source", "one", "zero", "sum", "ordered_product", "ordered_sum"}
+_RESERVED = set(
+    "where source one zero sum ordered_product ordered_sum tensor inverse adjoint transpose commutator trace function".split()
+)
 
 Node = TypeVar("Node", bound="Operator")
 Terms = tuple[tuple[Scalar, "Operator"], ...]
@@ -59,7 +61,7 @@ class Operator(Displayed):
 
     __slots__ = ("__weakref__", "codomain", "digest", "domain", "fields", "height", "is_linear", "symbols")
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], "Operator"]] = WeakValueDictionary()
-    _nodes: ClassVar[dict[str, type["Operator"]]] = {}
+    is_multilinear: ClassVar[bool] = False
 
     domain: Space
     codomain: Space
@@ -68,9 +70,6 @@ class Operator(Displayed):
     fields: tuple[Any, ...]
     symbols: frozenset[Symbol]
     height: int
-
-    def __init_subclass__(cls) -> None:
-        Operator._nodes[cls.__name__] = cls
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         raise InputError(f"{cls.__name__} is built by @, +, dressed and source, not by its class; use those")
@@ -114,6 +113,22 @@ class Operator(Displayed):
     def is_state(self) -> bool:
         """Whether this is a map out of the one-point space."""
         return self.domain == ONE
+
+    @property
+    def parts(self) -> "tuple[Operator, ...]":
+        """The operators that this one is made of, apart from backgrounds and what stands under a binder.
+
+        A node is a function of its parts; it is linear in each of them when `is_multilinear`.
+        """
+        return ()
+
+    def remade(self, parts: "Sequence[Operator]") -> "Operator":
+        """The same function of other parts, by the laws of the constructor."""
+        return self
+
+    def _composed(self, right: "Operator") -> "Operator":
+        """`self @ right` when neither is an identity, a zero, a composition on the left, or a multiple on the left."""
+        return Compose._make(self, right)
 
     @property
     def bodies(self) -> "tuple[Operator, ...]":
@@ -278,10 +293,19 @@ class Sum(Operator):
     def _rebuilt(cls, *fields: Any) -> Operator:
         return linear_combination(fields, fields[0][1].domain, fields[0][1].codomain)
 
+    is_multilinear = True
+
     @property
     def terms(self) -> Terms:
         """Pairs (coefficient, operator), in an order fixed by their structure."""
         return self.fields
+
+    @property
+    def parts(self) -> tuple[Operator, ...]:
+        return tuple(term for _, term in self.fields)
+
+    def remade(self, parts: Sequence[Operator]) -> Operator:
+        return linear_combination(((c, part) for (c, _), part in zip(self.terms, parts)), self.domain, self.codomain)
 
 
 @final
@@ -300,6 +324,13 @@ class Compose(Operator):
 
     left: Operator = _part(0)
     right: Operator = _part(1)
+
+    @property
+    def parts(self) -> tuple[Operator, ...]:
+        return self.fields
+
+    def remade(self, parts: Sequence[Operator]) -> Operator:
+        return compose(*parts)
 
 
 @final
@@ -441,7 +472,7 @@ def compose(left: Operator, right: Operator) -> Operator:
         elif isinstance(result, Identity):
             result = item
         elif not isinstance(item, Identity):
-            result = Compose._make(item, result)
+            result = item._composed(result)
     return result
 
 
@@ -480,11 +511,9 @@ def children(operator: Operator, *, backgrounds: bool, bodies: bool = False) -> 
     """The direct parts of a node: what acts; the atom and state of a dressing too when `backgrounds` is true, and what
     stands under the binder of an index when `bodies` is.
     """
-    if isinstance(operator, Sum):
-        return tuple(term for _, term in operator.terms)
-    if isinstance(operator, Compose) or (backgrounds and isinstance(operator, Dressed | Source)):
+    if backgrounds and isinstance(operator, Dressed | Source):
         return operator.fields
-    return operator.bodies if bodies else ()
+    return operator.parts or (operator.bodies if bodies else ())
 
 
 def postorder(*roots: Operator, backgrounds: bool, bodies: bool = False) -> Iterator[Operator]:
@@ -521,15 +550,15 @@ def at(operator: Operator, values: Mapping[Symbol, Scalar]) -> Operator:
     return done[operator]
 
 
-class _Row(int):
+class Row(int):
     """The number of an earlier row in a table, as opposed to an index."""
 
     __slots__ = ()
 
 
-def table(root: Operator) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """The expression as rows (class name, fields), parts before wholes; in the fields a `_Row` names an earlier row."""
-    position: dict[Operator, _Row] = {}
+def table(root: Operator) -> tuple[tuple[type[Operator], tuple[Any, ...]], ...]:
+    """The expression as rows (class, fields), parts before wholes; in the fields a `Row` names an earlier row."""
+    position: dict[Operator, Row] = {}
 
     def encoded(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -538,20 +567,20 @@ def table(root: Operator) -> tuple[tuple[str, tuple[Any, ...]], ...]:
 
     rows = []
     for node in postorder(root, backgrounds=True, bodies=True):
-        rows.append((type(node).__name__, encoded(node.fields)))
-        position[node] = _Row(len(position))
+        rows.append((type(node), encoded(node.fields)))
+        position[node] = Row(len(position))
     return tuple(rows)
 
 
-def from_table(rows: Iterable[tuple[str, tuple[Any, ...]]]) -> Operator:
+def from_table(rows: Iterable[tuple[type[Operator], tuple[Any, ...]]]) -> Operator:
     """The inverse of `table`: interns again, so that the result equals the original."""
     built: list[Operator] = []
 
     def decoded(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(decoded, value))
-        return built[value] if isinstance(value, _Row) else value
+        return built[value] if isinstance(value, Row) else value
 
-    for name, fields in rows:
-        built.append(Operator._nodes[name]._rebuilt(*decoded(fields)))
+    for node, fields in rows:
+        built.append(node._rebuilt(*decoded(fields)))
     return built[-1]

@@ -5,11 +5,16 @@ linear maps the linear atoms are, whatever states the states are, and whatever s
 Each theorem keeps the rule, arguments and premises that made it, so that it can be made again.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn, final, overload
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from math import prod
+from operator import add
+from typing import Any, NoReturn, final, overload
 
+from opalgebra.adjoint import adjoint, transpose
+from opalgebra.commutator import Commutator, commutator
 from opalgebra.display import Displayed
-from opalgebra.dressing import dressing
+from opalgebra.dressing import dressed, dressing, source
 from opalgebra.errors import InputError, NotLinearError, SpaceError
 from opalgebra.expr import (
     Compose,
@@ -24,106 +29,56 @@ from opalgebra.expr import (
     postorder,
     terms,
 )
+from opalgebra.facts import Equal, Fact, Linear, is_linear, is_member
+from opalgebra.function import function
 from opalgebra.indexed import Binder, IndexedSum, Range
-from opalgebra.scalar import Scalar, ScalarLike, Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of, the_symbol
-
-
-@final
-class Equation(Displayed):
-    """An unproved statement `lhs = rhs` between maps of the same spaces; SpaceError when the spaces differ."""
-
-    __slots__ = ("lhs", "rhs")
-    hypotheses: ClassVar[frozenset[Any]] = frozenset()
-
-    lhs: Operator
-    rhs: Operator
-
-    def __init__(self, lhs: Operator, rhs: Operator) -> None:
-        if (lhs.domain, lhs.codomain) != (rhs.domain, rhs.codomain):
-            raise SpaceError(
-                f"the two sides map {lhs.domain} to {lhs.codomain} and {rhs.domain} to {rhs.codomain}; an equation "
-                "needs the same spaces on both sides"
-            )
-        _set(self, lhs=lhs, rhs=rhs)
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"equations are immutable: {name} cannot be set")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Equation) and (self.lhs, self.rhs) == (other.lhs, other.rhs)
-
-    def __hash__(self) -> int:
-        return hash((self.lhs, self.rhs))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Equation, (self.lhs, self.rhs)
-
-    @property
-    def symbols(self) -> frozenset[Symbol]:
-        """The free symbols of both sides."""
-        return self.lhs.symbols | self.rhs.symbols
-
-    def at(self, values: Mapping[Symbol, Scalar]) -> "Equation":
-        """The equation with values in place of symbols."""
-        return Equation(at(self.lhs, values), at(self.rhs, values))
-
-
-def _set(value: object, **parts: Any) -> None:
-    for name, part in parts.items():
-        object.__setattr__(value, name, part)
-
-
-def equation(lhs: Operator, rhs: Operator) -> Equation:
-    """The unproved statement `lhs = rhs`, for `verify`. InputError for what is no operator."""
-    for side in (lhs, rhs):
-        if not isinstance(side, Operator):
-            raise InputError(f"{side!r} is no operator, and an equation has one on each side; build it from atoms or parse it")
-    return Equation(lhs, rhs)
-
+from opalgebra.inverse import inverse
+from opalgebra.scalar import ScalarLike, Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of, the_symbol
+from opalgebra.tensor import tensor
+from opalgebra.trace import trace
 
 _SEAL = object()
+_ONE = as_scalar(1)
 
 
 @final
 class Theorem(Displayed):
     """A proved equation: `hypotheses |- lhs = rhs`. Made by the rules of this module only."""
 
-    __slots__ = ("arguments", "hypotheses", "lhs", "premises", "rhs", "rule")
+    __slots__ = ("arguments", "hypotheses", "lhs", "rhs", "rule")
 
     rule: str
     arguments: tuple[Any, ...]
-    premises: tuple["Theorem", ...]
     lhs: Operator
     rhs: Operator
-    hypotheses: frozenset[Equation]
+    hypotheses: frozenset[Fact]
 
     def __init__(
-        self, seal: object, rule: str, arguments: tuple[Any, ...], premises: tuple["Theorem", ...],
-        lhs: Operator, rhs: Operator, hypotheses: frozenset[Equation] | None = None,
-    ) -> None:  # fmt: skip
+        self, seal: object, rule: str, arguments: tuple[Any, ...], lhs: Operator, rhs: Operator, hypotheses: frozenset[Fact]
+    ) -> None:
         if seal is not _SEAL:
             raise InputError("a Theorem is proved, not constructed; use expand, or the rules of opalgebra.kernel")
-        if hypotheses is None:
-            hypotheses = frozenset().union(*(premise.hypotheses for premise in premises))
-        _set(self, rule=rule, arguments=arguments, premises=premises, lhs=lhs, rhs=rhs, hypotheses=hypotheses)
+        for name, part in zip(self.__slots__, (arguments, hypotheses, lhs, rhs, rule)):
+            object.__setattr__(self, name, part)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"theorems are immutable: {name} cannot be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rule = _unfold if self.rule == "unfold" else globals()[self.rule]
-        return rule, (*self.premises, *self.arguments)
+        return globals()[{"unfold": "_unfold", "distribute": "_distribute"}.get(self.rule, self.rule)], self.arguments
+
+    @property
+    def premises(self) -> tuple["Theorem", ...]:
+        """The theorems among the arguments of the rule."""
+        return tuple(argument for argument in self.arguments if isinstance(argument, Theorem))
 
 
 def _theorem(
-    rule: str,
-    arguments: tuple[Any, ...],
-    lhs: Operator,
-    rhs: Operator,
-    *premises: Theorem,
-    hypotheses: frozenset[Equation] | None = None,
+    rule: str, arguments: tuple[Any, ...], lhs: Operator, rhs: Operator, *, hypotheses: Iterable[Fact] | None = None
 ) -> Theorem:
-    return Theorem(_SEAL, rule, arguments, premises, lhs, rhs, hypotheses)
+    if hypotheses is None:
+        hypotheses = (fact for part in arguments if isinstance(part, Theorem) for fact in part.hypotheses)
+    return Theorem(_SEAL, rule, arguments, lhs, rhs, frozenset(hypotheses))
 
 
 def refl(operator: Operator) -> Theorem:
@@ -133,24 +88,33 @@ def refl(operator: Operator) -> Theorem:
 
 def sym(theorem: Theorem) -> Theorem:
     """From `A = B`, `B = A`."""
-    return _theorem("sym", (), theorem.rhs, theorem.lhs, theorem)
+    return _theorem("sym", (theorem,), theorem.rhs, theorem.lhs)
 
 
 def trans(first: Theorem, second: Theorem) -> Theorem:
     """From `A = B` and `B = C`, `A = C`. InputError when the middle differs."""
     if first.rhs is not second.lhs:
         raise InputError(f"the first theorem ends in {first.rhs}, the second begins with {second.lhs}; they must be equal")
-    return _theorem("trans", (), first.lhs, second.rhs, first, second)
+    return _theorem("trans", (first, second), first.lhs, second.rhs)
 
 
-def cong_compose(left: Theorem, right: Theorem) -> Theorem:
-    """From `A = B` and `C = D`, `A @ C = B @ D`: equal maps have equal compositions."""
-    return _theorem("cong_compose", (), left.lhs @ right.lhs, left.rhs @ right.rhs, left, right)
+_FUNCTIONS = (compose, add, tensor, commutator, inverse, adjoint, transpose, trace, function, dressed, source)
 
 
-def cong_sum(left: Theorem, right: Theorem) -> Theorem:
-    """From `A = B` and `C = D`, `A + C = B + D`: the sum is pointwise."""
-    return _theorem("cong_sum", (), left.lhs + right.lhs, left.rhs + right.rhs, left, right)
+def cong(build: Callable[..., Operator], *parts: Any) -> Theorem:
+    """From `A = B`, `C = D`, ...: `build(A, C, ...) = build(B, D, ...)`; what is no theorem among the parts stays as it is.
+
+    Sound for the constructors `compose`, `add` (of the module operator), `tensor`, `commutator`, `inverse`, `adjoint`,
+    `transpose`, `trace`, `function`, for they are functions of maps; and for the state, but not the operator, of `dressed`
+    and `source`, for a dressing is a function of the value of its background, but two ways to write one map may have
+    different splits. InputError for another constructor or for the operator of a dressing.
+    """
+    if build not in _FUNCTIONS or (build in (dressed, source) and isinstance(parts[0], Theorem)):
+        name = getattr(build, "__name__", build)
+        raise InputError(f"{name} is no function of the maps that it is given, so that these are equal proves nothing")
+    lhs = build(*(part.lhs if isinstance(part, Theorem) else part for part in parts))
+    rhs = build(*(part.rhs if isinstance(part, Theorem) else part for part in parts))
+    return _theorem("cong", (build, *parts), lhs, rhs)
 
 
 def right_dist(total: Operator, right: Operator) -> Theorem:
@@ -159,26 +123,36 @@ def right_dist(total: Operator, right: Operator) -> Theorem:
     return _theorem("right_dist", (total, right), total @ right, rhs)
 
 
-def left_dist(left: Operator, total: Operator) -> Theorem:
+def left_dist(left: Operator, total: Operator, facts: Iterable[Fact] = ()) -> Theorem:
     """`C @ (a A + b B) = a C @ A + b C @ B` and `C @ 0 = 0`, for linear C only, by the definition of linear.
 
-    NotLinearError otherwise.
+    The facts `Linear` among those given may be needed to know it, and are then hypotheses. NotLinearError otherwise.
     """
-    if not left.is_linear:
+    used = _used(facts, left)
+    if not is_linear(left, used):
         raise NotLinearError(
             f"{left} @ ({total}) cannot be distributed: {left} is not known to be linear; on a state, dress it first "
             "(expand does), or declare it with kind='linear' if it is"
         )
     rhs = linear_combination(((c, left @ term) for c, term in terms(total)), total.domain, left.codomain)
-    return _theorem("left_dist", (left, total), left @ total, rhs)
+    return _theorem("left_dist", (left, total, used), left @ total, rhs, hypotheses=used)
 
 
-def dress(operator: Operator) -> Theorem:
+def _used(facts: Iterable[Fact], operator: Operator) -> frozenset[Fact]:
+    """The facts `Linear` of what is not known to be linear in an operator."""
+    declared = [fact for fact in facts if isinstance(fact, Linear)]
+    unknown = [node for node in postorder(operator, backgrounds=False) if not node.is_linear] if declared else []
+    return frozenset(fact for fact in declared if any(is_member(node, fact.operator) for node in unknown))
+
+
+def dress(operator: Operator, facts: Iterable[Fact] = ()) -> Theorem:
     """`s = t` for a state s, where every map in t acts linearly: `F @ s = F<s> @ s + f<s>` from the inside out.
 
     Sound because the dressing equation defines `f<s>`, the chain rule repeats it, and the remaining state is replaced
-    by an equal one only in the argument of the linear `F<s>`; backgrounds keep the state they were built with.
+    by an equal one only in the argument of the linear `F<s>`; backgrounds keep the state they were built with. What the
+    facts `Linear` say to be linear is not dressed, which needs no hypothesis.
     """
+    used = _used(facts, operator)
     if not operator.is_state:
         raise SpaceError(f"{operator} maps {operator.domain} to {operator.codomain}; only a state can be dressed")
     done: dict[Operator, Operator] = {}
@@ -186,36 +160,55 @@ def dress(operator: Operator) -> Theorem:
         if isinstance(node, Sum) and node.is_state:
             done[node] = linear_combination(((c, done[term]) for c, term in node.terms), node.domain, node.codomain)
         elif isinstance(node, Compose) and node.is_state:
-            linear, source = dressing(node.left, node.right)
-            done[node] = linear @ done[node.right] + source
+            linear, left_over = (node.left, 0) if is_linear(node.left, used) else dressing(node.left, node.right)
+            done[node] = linear @ done[node.right] + left_over
         else:
             done[node] = node
-    return _theorem("dress", (operator,), operator, done[operator])
+    return _theorem("dress", (operator, used), operator, done[operator])
 
 
-def distribute(operator: Operator) -> Theorem:
+def distribute(operator: Operator, facts: Iterable[Fact] = (), *, unfold: bool = True) -> Theorem:
     """The whole of right distribution, left distribution over linear factors, and collection, as one computed step.
 
     `(A + B) @ C` always becomes `A @ C + B @ C`; `C @ (A + B)` becomes `C @ A + C @ B` and `C @ (c A)` becomes
     `c C @ A` when C is linear, and `C @ 0` then becomes 0. Nothing enters a background. Each move is an instance of
-    `right_dist` or `left_dist` under congruence, and the smart constructors collect equal terms.
+    `right_dist` or `left_dist` under congruence, and the smart constructors collect equal terms. In the same way tensor
+    products, commutators and traces, which are linear in each part, are distributed over the sums in them; `unfold` writes
+    `[A, B]` as `A @ B - B @ A`, which defines it. The parts of inverses and functions are distributed by congruence. The
+    facts `Linear` that are needed become hypotheses.
     """
+    used = _used(facts, operator)
     done: dict[Operator, Operator] = {}
     for node in postorder(operator, backgrounds=False):
         if isinstance(node, Sum):
             done[node] = linear_combination(((c, done[term]) for c, term in node.terms), node.domain, node.codomain)
         elif isinstance(node, Compose):
-            parts = [(c, _act(term, done[node.right])) for c, term in terms(done[node.left])]
+            parts = [(c, _act(term, done[node.right], used)) for c, term in terms(done[node.left])]
             done[node] = linear_combination(parts, node.domain, node.codomain)
+        elif node.is_multilinear:
+            choices = product(*(terms(done[part]) for part in node.parts))
+            parts = [(prod((c for c, _ in choice), start=_ONE), node.remade([t for _, t in choice])) for choice in choices]
+            total = linear_combination(parts, node.domain, node.codomain)
+            done[node] = _unfolded(total) if unfold and isinstance(node, Commutator) else total
         else:
-            done[node] = node
-    return _theorem("distribute", (operator,), operator, done[operator])
+            done[node] = node.remade([done[part] for part in node.parts])
+    return _theorem("distribute", (operator, used, unfold), operator, done[operator], hypotheses=used)
 
 
-def _act(term: Operator, argument: Operator) -> Operator:
+def _distribute(operator: Operator, facts: frozenset[Fact], unfold: bool) -> Theorem:
+    return distribute(operator, facts, unfold=unfold)
+
+
+def _unfolded(total: Operator) -> Operator:
+    """A sum of commutators of words, as words."""
+    parts = ((c, term.unfolded if isinstance(term, Commutator) else term) for c, term in terms(total))
+    return linear_combination(parts, total.domain, total.codomain)
+
+
+def _act(term: Operator, argument: Operator, facts: Iterable[Fact] = ()) -> Operator:
     """`term @ argument`, one factor after another, each linear one distributed over the sum it meets."""
     for factor in reversed(factors(term)):
-        if factor.is_linear:
+        if is_linear(factor, facts):
             parts = ((c, compose(factor, inner)) for c, inner in terms(argument))
             argument = linear_combination(parts, argument.domain, factor.codomain)
         else:
@@ -223,9 +216,10 @@ def _act(term: Operator, argument: Operator) -> Operator:
     return argument
 
 
-def assume(statement: Equation) -> Theorem:
-    """`{A = B} |- A = B`: under a hypothesis, the hypothesis."""
-    return _theorem("assume", (statement,), statement.lhs, statement.rhs, hypotheses=frozenset([statement]))
+def assume(fact: Fact, *arguments: Any) -> Theorem:
+    """`{A = B} |- A = B`: under a hypothesis, the hypothesis, or an equation that the fact states; see `facts`."""
+    statement = fact.equation(*arguments)
+    return _theorem("assume", (fact, *arguments), statement.lhs, statement.rhs, hypotheses=[fact])
 
 
 @overload
@@ -248,9 +242,8 @@ def instantiate(value: Theorem | Operator, values: Mapping[Any, ScalarLike]) -> 
             raise InputError(f"{found.name} = {number} was asked, but {found.name} is {found.sort} and {number} may not be")
     if isinstance(value, Operator):
         return at(value, chosen)
-    hypotheses = frozenset(hypothesis.at(chosen) for hypothesis in value.hypotheses)
-    lhs, rhs = at(value.lhs, chosen), at(value.rhs, chosen)
-    return _theorem("instantiate", (chosen,), lhs, rhs, value, hypotheses=hypotheses)
+    hypotheses = [hypothesis.at(chosen) for hypothesis in value.hypotheses]
+    return _theorem("instantiate", (value, chosen), at(value.lhs, chosen), at(value.rhs, chosen), hypotheses=hypotheses)
 
 
 def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:
@@ -261,7 +254,7 @@ def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:
     """
     _not_free(index, theorem, binder)
     lhs, rhs = (binder.over(side, scalar_of(index)) for side in (theorem.lhs, theorem.rhs))
-    return _theorem("under", (binder, index), lhs, rhs, theorem)
+    return _theorem("under", (theorem, binder, index), lhs, rhs)
 
 
 def unfold(binder: Binder, *, lower: bool = False) -> Theorem:
@@ -316,13 +309,13 @@ def sum_left(left: Operator, total: IndexedSum) -> Theorem:
     return _theorem("sum_left", (left, total), left @ total, total.over(left @ total.opened(index), index))
 
 
-def split(product: Range, depth: Index) -> Theorem:
+def split(whole: Range, depth: Index) -> Theorem:
     """`P(a..b) = P(m+1..b) @ P(a..m)`, and `S(a..b) = S(a..m) + S(m+1..b)`, for a depth m with m + 1 - a and b - m natural."""
-    below, above = as_scalar(depth) + 1 - as_scalar(product.lower), as_scalar(product.upper) - as_scalar(depth)
+    below, above = as_scalar(depth) + 1 - as_scalar(whole.lower), as_scalar(whole.upper) - as_scalar(depth)
     if not (is_surely_natural(below) and is_surely_natural(above)):
-        raise InputError(f"{product} cannot be split at {depth}: {below} and {above} are not surely natural numbers")
-    first, last = product.between(product.lower, depth), product.between(as_scalar(depth) + 1, product.upper)
-    return _theorem("split", (product, depth), product, product.joined(last, first))
+        raise InputError(f"{whole} cannot be split at {depth}: {below} and {above} are not surely natural numbers")
+    first, last = whole.between(whole.lower, depth), whole.between(as_scalar(depth) + 1, whole.upper)
+    return _theorem("split", (whole, depth), whole, whole.joined(last, first))
 
 
 def induction(base: Theorem, step: Theorem, symbol: Symbol) -> Theorem:
@@ -330,9 +323,10 @@ def induction(base: Theorem, step: Theorem, symbol: Symbol) -> Theorem:
 
     The claim is read off the step: its one hypothesis that has n. InputError when base or step is not of this form.
     """
-    claims = [hypothesis for hypothesis in step.hypotheses if symbol in hypothesis.symbols]
-    if len(claims) != 1:
-        raise InputError(f"the step has {len(claims)} hypotheses with {symbol.name}; induction needs one, the claim")
+    found = [hypothesis for hypothesis in step.hypotheses if symbol in hypothesis.symbols]
+    claims = [hypothesis for hypothesis in found if isinstance(hypothesis, Equal)]
+    if len(claims) != 1 or len(found) != 1:
+        raise InputError(f"the step has {len(found)} hypotheses with {symbol.name}; induction needs one, the claim")
     (claim,) = claims
     next_one = claim.at({symbol: scalar_of(symbol) + 1})
     first = claim.at({symbol: as_scalar(0)})
@@ -342,7 +336,7 @@ def induction(base: Theorem, step: Theorem, symbol: Symbol) -> Theorem:
     if any(symbol in hypothesis.symbols for hypothesis in base.hypotheses):
         raise InputError(f"{symbol.name} is free in a hypothesis of the base; induction is over a symbol that none has")
     hypotheses = base.hypotheses | (step.hypotheses - {claim})
-    return _theorem("induction", (symbol,), claim.lhs, claim.rhs, base, step, hypotheses=hypotheses)
+    return _theorem("induction", (base, step, symbol), claim.lhs, claim.rhs, hypotheses=hypotheses)
 
 
 def _not_free(index: Symbol, theorem: Theorem, binder: Binder) -> None:

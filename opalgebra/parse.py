@@ -4,8 +4,10 @@
 
 The expression has `+`, `-`, `@`, a scalar times an operator (`1/2*g^2*A`), a scalar in a sum for a multiple of the identity,
 `F<s>` for a dressing, `source(F, s)` for its source, `one(SPACE)` and `zero(SPACE, SPACE)`, `V[l + 1]` for a member of a
-family declared as `V[]: kind`, and `ordered_product(B, l, 1, L)`, `sum(B, l, 1, L)`, `ordered_sum(B, l, L, n)` with a bound
-index l. A name in an index or bound is a symbol for natural numbers; scalars are declared `natural`, `real` or `positive`.
+family declared as `V[]: kind`, `tensor(A, B)`, `inverse(A)`, `adjoint(A)`, `transpose(A)`, `commutator(A, B)`,
+`function(exp, A)`, `trace(A)` or over numbered factors of its space `trace(A, 1)`, and `ordered_product(B, l, 1, L)`,
+`sum(B, l, 1, L)`, `ordered_sum(B, l, L, n)` with a bound index l. A name in an index or bound is a symbol for natural
+numbers; scalars are declared `natural`, `real` or `positive`.
 """
 
 from collections import Counter
@@ -15,13 +17,19 @@ from functools import cache
 from math import prod
 from typing import Any
 
+from opalgebra.adjoint import adjoint, transpose
 from opalgebra.atoms import Family
+from opalgebra.commutator import commutator
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Identity, Operator, Zero, linear_combination
+from opalgebra.function import function
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
+from opalgebra.inverse import inverse
 from opalgebra.scalar import Scalar, free_symbols, parameter, scalar_of, symbol
 from opalgebra.space import ONE, K, Kind, Space, X
+from opalgebra.tensor import tensor
+from opalgebra.trace import trace
 
 MAX_LENGTH = 1_000_000
 
@@ -43,6 +51,13 @@ product: scaled ("@" factor)*
        | "ordered_product" "(" sum "," NAME "," sum "," sum ")" -> ordered_product
        | "sum" "(" sum "," NAME "," sum "," sum ")"             -> indexed_sum
        | "ordered_sum" "(" sum "," NAME "," sum "," sum ")"     -> ordered_sum
+       | "tensor" "(" sum ("," sum)* ")"                        -> tensor
+       | "inverse" "(" sum ")"                                  -> inverse
+       | "adjoint" "(" sum ")"                                  -> adjoint
+       | "transpose" "(" sum ")"                                -> transpose
+       | "commutator" "(" sum "," sum ")"                       -> commutator
+       | "function" "(" NAME "," sum ")"                        -> function
+       | "trace" "(" sum ("," NUMBER)* ")"                      -> trace
        | "(" sum ")"
 ?atom: NAME                                -> name
      | NAME "[" sum ("," sum)* "]"         -> indexed
@@ -251,10 +266,25 @@ def _node(rule: str, arguments: list[Any], names: dict[str, Any], kind: str | No
             binder: Any = {"ordered_product": ordered_product, "indexed_sum": indexed_sum, "ordered_sum": ordered_sum}[rule]
             body, index, *bounds = arguments
             return binder(_operator(body), names[str(index)], *bounds)
+        case "tensor" | "inverse" | "adjoint" | "transpose" | "commutator":
+            builders: Any = {
+                "tensor": tensor, "inverse": inverse, "adjoint": adjoint, "transpose": transpose, "commutator": commutator
+            }  # fmt: skip
+            return builders[rule](*map(_operator, arguments))
+        case "function":
+            return function(str(arguments[0]), _operator(arguments[1]))
+        case "trace":
+            return trace(_operator(arguments[0]), *map(_leg, arguments[1:]))
         case "product":
             return _product(arguments)
         case _:
             return _sum(arguments)
+
+
+def _leg(token: Any) -> int:
+    if not str(token).isdigit() or len(str(token)) > 4:
+        raise InputError(f"{str(token)[:20]} numbers no factor of a space; a trace is over factors numbered from 0 on")
+    return int(token)
 
 
 def _power(base: Any, sign: Any, exponent: Any) -> Scalar:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from opalgebra.architecture import transformer
 from opalgebra.expand import expand
+from opalgebra.facts import equation
 from opalgebra.files import write_text
-from opalgebra.kernel import equation
 from opalgebra.models.bind import bind
 from opalgebra.models.load import load
 from opalgebra.numeric.binding import Binding

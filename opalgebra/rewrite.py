@@ -6,6 +6,7 @@ the constructors of `expr`, so what is put in is a map of the same spaces, and l
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import add
 from typing import Any
 
 from opalgebra.dressing import dressed, source
@@ -18,13 +19,14 @@ from opalgebra.expr import (
     Source,
     Sum,
     Zero,
+    compose,
     factors,
     linear_combination,
     ordered_product,
     postorder,
     terms,
 )
-from opalgebra.kernel import Theorem, cong_compose, cong_sum, left_dist, refl, right_dist, sym, trans
+from opalgebra.kernel import Theorem, cong, left_dist, refl, right_dist, sym, trans
 from opalgebra.matching import LIMIT, Pattern, Reader, as_pattern, budget_of, first_factor, later_factors, search
 from opalgebra.recursion import Steps, without_recursion
 
@@ -159,12 +161,12 @@ def collect(operator: Operator, factor: Operator, *, side: str = "right") -> The
     spaces = (operator.domain, operator.codomain)
     untouched = refl(linear_combination(((c, term) for c, term, part in quotients if not isinstance(part, Sum)), *spaces))
     opened = [
-        cong_compose(refl(c * Identity(operator.codomain)), law(factor, part))
+        cong(compose, refl(c * Identity(operator.codomain)), law(factor, part))
         for c, _, part in quotients
         if isinstance(part, Sum)
     ]
     staying = refl(linear_combination(((c, term) for c, term, part in quotients if part is None), *spaces))
-    proof, goal = _added([untouched, *opened]), cong_sum(law(factor, total), staying)
+    proof, goal = _added([untouched, *opened]), cong(add, law(factor, total), staying)
     if proof.lhs is not operator or proof.rhs is not goal.rhs or goal.lhs is operator:
         return refl(operator)
     return trans(proof, sym(goal))
@@ -174,7 +176,7 @@ def _added(theorems: list[Theorem]) -> Theorem:
     """The sum of theorems, in halves, so that many terms are not added up one at a time."""
     while len(theorems) > 1:
         pairs = zip(theorems[::2], theorems[1::2])
-        theorems = [*(cong_sum(one, other) for one, other in pairs), *theorems[len(theorems) // 2 * 2 :]]
+        theorems = [*(cong(add, one, other) for one, other in pairs), *theorems[len(theorems) // 2 * 2 :]]
     return theorems[0]
 
 

@@ -7,8 +7,11 @@ network behind their norms. The background of F is x1, the state that F really r
 selections of the Dyson series of two vertices and its three source-born parts.
 """
 
+from operator import add
+
 from opalgebra import Atom, Theorem, dressed, left_dist, source, state
-from opalgebra.kernel import cong_compose, cong_sum, dress, refl, right_dist, trans
+from opalgebra.expr import compose
+from opalgebra.kernel import cong, dress, refl, right_dist, trans
 
 
 def one_layer() -> Theorem:
@@ -20,10 +23,10 @@ def one_layer() -> Theorem:
     from_attention, from_ffn = refl(source(A, x)), refl(source(F, x1))
 
     step = dress((1 + F) @ x1)
-    inner = cong_sum(right_dist(1 + attention, x), from_attention)
-    step = trans(step, cong_sum(cong_compose(refl(1 + ffn), inner), from_ffn))
-    over_ffn = trans(right_dist(1 + ffn, inner.rhs), cong_sum(refl(inner.rhs), left_dist(ffn, inner.rhs)))
-    return trans(step, cong_sum(over_ffn, from_ffn))
+    inner = cong(add, right_dist(1 + attention, x), from_attention)
+    step = trans(step, cong(add, cong(compose, refl(1 + ffn), inner), from_ffn))
+    over_ffn = trans(right_dist(1 + ffn, inner.rhs), cong(add, refl(inner.rhs), left_dist(ffn, inner.rhs)))
+    return trans(step, cong(add, over_ffn, from_ffn))
 
 
 if __name__ == "__main__":

@@ -3,21 +3,28 @@
 A space has the product of its factors' dimensions, and a vector is a tuple of residues modulo `PRIME`. Linear atoms are
 random matrices; nonlinear ones random cubic maps with a constant term; states random vectors. A dressing `F<s>` is a
 random matrix that depends on the VALUE of s, and its source is what is then left over of `F(s)`. Symbols have the values
-of an environment, and a product or sum over an index is taken factor by factor and term by term.
+of an environment, and a product or sum over an index is taken factor by factor and term by term. Every factor of a space has
+a random symmetric bilinear form, by which an adjoint is taken. An inverse that does not exist is zero.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from random import Random
 from typing import Any
 
+from opalgebra.adjoint import AdjointOf, TransposeOf
+from opalgebra.commutator import Commutator
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero
+from opalgebra.function import FunctionOf
 from opalgebra.indexed import IndexedSum, OrderedProduct, OrderedSum
+from opalgebra.inverse import InverseOf
 from opalgebra.scalar import Polynomial
 from opalgebra.space import ONE, Kind, Space
+from opalgebra.tensor import Tensor
+from opalgebra.trace import TraceOf
 
 PRIME = 2_147_483_647
 Vector = tuple[int, ...]
@@ -62,13 +69,44 @@ def random_matrix(random: Random, rows: int, columns: int) -> Matrix:
     return tuple(tuple(random.randrange(PRIME) for _ in range(columns)) for _ in range(rows))
 
 
+def transposed(matrix: Matrix) -> Matrix:
+    return tuple(zip(*matrix, strict=True))
+
+
+def times(left: Matrix, right: Matrix) -> Matrix:
+    return tuple(tuple(sum(a * b for a, b in zip(row, column)) % PRIME for column in zip(*right)) for row in left)
+
+
+def kronecker(left: Matrix, right: Matrix) -> Matrix:
+    return tuple(tuple(a * b % PRIME for a in row for b in other) for row in left for other in right)
+
+
+def inverted(matrix: Matrix) -> Matrix:
+    """The inverse by Gauss and Jordan; a zero matrix when there is none."""
+    size = len(matrix)
+    rows = [[*row, *(int(i == j) for j in range(size))] for i, row in enumerate(matrix)]
+    for column in range(size):
+        pivot = next((row for row in rows[column:] if row[column]), None)
+        if pivot is None or len(matrix[0]) != size:
+            return ((0,) * size,) * len(matrix[0])
+        rows.remove(pivot)
+        shrink = pow(pivot[column], -1, PRIME)
+        pivot = [entry * shrink % PRIME for entry in pivot]
+        rows = [[(a - row[column] * b) % PRIME for a, b in zip(row, pivot)] for row in rows]
+        rows.insert(column, pivot)
+    return tuple(tuple(row[size:]) for row in rows)
+
+
 @dataclass
 class Interpretation:
-    """Random maps for all atoms; `splits` replaces the random dressing of some of them by a matrix for each state."""
+    """Random maps for all atoms; `splits` replaces the random dressing of some of them by a matrix for each state, `maps`
+    the random value of some of them by a function of vectors.
+    """
 
     seed: int
     dimensions: Mapping[str, int] = field(default_factory=lambda: {"positions": 1, "features": 2})
     splits: Mapping[Atom, Callable[[Vector], Matrix]] = field(default_factory=dict)
+    maps: Mapping[Atom, Map] = field(default_factory=dict)
     _values: dict[Any, Vector] = field(default_factory=dict)
     _matrices: dict[Any, Any] = field(default_factory=dict)
 
@@ -91,6 +129,8 @@ class Interpretation:
 
     def atom(self, atom: Atom, argument: Vector) -> Vector:
         """The value of the map that an atom stands for."""
+        if atom in self.maps:
+            return self.maps[atom](argument)
         if atom.kind == Kind.STATE:
             return tuple(row[0] for row in self._drawn(atom, "state", 1)[0])
         if atom.kind == Kind.LINEAR:
@@ -148,7 +188,77 @@ class Interpretation:
                 return add((0,) * self.dimension(operator.codomain), *parts)
             case OrderedSum():
                 return self.words(operator, argument, known)
+            case Tensor():
+                return apply(self.side_by_side(operator, known), argument)
+            case InverseOf():
+                return self.inverse(operator, argument, known)
+            case AdjointOf():
+                inside = operator.operator
+                forms = self.form(inside.domain), self.form(inside.codomain)
+                matrix = times(inverted(forms[0]), times(transposed(self.matrix(inside, known)), forms[1]))
+                return apply(matrix, argument)
+            case TransposeOf():
+                return apply(transposed(self.matrix(operator.operator, known)), argument)
+            case Commutator():
+                one = self.value(operator.left, self.value(operator.right, argument, known), known)
+                other = self.value(operator.right, self.value(operator.left, argument, known), known)
+                return add(one, scale(-1, other))
+            case FunctionOf():
+                matrix = self.matrix(operator.operator, known)
+                random = Random(f"{self.seed} {operator.name} {matrix}")
+                return apply(random_matrix(random, len(matrix), len(matrix)), argument)
+            case TraceOf():
+                return apply(self.traced(operator, known), argument)
         raise TypeError(f"a node without a meaning: {type(operator).__name__}")
+
+    def matrix(self, operator: Operator, known: Environment) -> Matrix:
+        """The matrix of a linear operator, from its values at the unit vectors."""
+        size = self.dimension(operator.domain)
+        units = [tuple(int(i == j) for j in range(size)) for i in range(size)]
+        return transposed(tuple(self.value(operator, unit, known) for unit in units))
+
+    def form(self, space: Space) -> Matrix:
+        """The symmetric bilinear form of a space."""
+        total: Matrix = ((1,),)
+        for name in space.factors:
+            size = self.dimensions.get(name, 2)
+            half = random_matrix(Random(f"{self.seed} form {name}"), size, size)
+            total = kronecker(total, tuple(map(add, half, transposed(half))))
+        return total
+
+    def side_by_side(self, tensor: Tensor, known: Environment) -> Matrix:
+        total: Matrix = ((1,),)
+        for block in tensor.blocks:
+            total = kronecker(total, self.matrix(block, known))
+        return total
+
+    def inverse(self, operator: InverseOf, argument: Vector, known: Environment) -> Vector:
+        """By matrices; of a map that is no matrix, by correcting a guess until it is right."""
+        if operator.is_linear:
+            return apply(inverted(self.matrix(operator.operator, known)), argument)
+        guess = argument
+        for _ in range(2 * len(argument) + 2):
+            wrong = add(argument, scale(-1, self.value(operator.operator, guess, known)))
+            if not any(wrong):
+                return guess
+            guess = add(guess, wrong)
+        raise ArithmeticError(f"{operator.operator!r} has no inverse that corrections find")
+
+    def traced(self, trace: TraceOf, known: Environment) -> Matrix:
+        """The sum of the blocks on the diagonal, entry by entry."""
+        matrix = self.matrix(trace.operator, known)
+        rows, columns = (
+            list(product(*(range(self.dimensions.get(name, 2)) for name in space.factors)))
+            for space in (trace.operator.codomain, trace.operator.domain)
+        )
+        entries: dict[Any, int] = {}
+        for row, left in zip(matrix, rows):
+            for entry, right in zip(row, columns):
+                if all(left[leg] == right[leg] for leg in trace.over):
+                    place = tuple(tuple(i for leg, i in enumerate(side) if leg not in trace.over) for side in (left, right))
+                    entries[place] = (entries.get(place, 0) + entry) % PRIME
+        kept = [sorted({place[side] for place in entries}) for side in (0, 1)]
+        return tuple(tuple(entries[left, right] for right in kept[1]) for left in kept[0])
 
     def range(self, lower: Any, upper: Any, known: Environment) -> range:
         """The values of an index."""

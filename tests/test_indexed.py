@@ -10,9 +10,10 @@ from meaning import Interpretation, counterexample
 
 import opalgebra as oa
 from opalgebra import kernel
-from opalgebra.expr import Compose, at
+from opalgebra.expr import Compose, at, compose
+from opalgebra.facts import Equal
 from opalgebra.indexed import IndexedSum, OrderedProduct, OrderedSum
-from opalgebra.kernel import Equation, assume, cong_compose, induction, refl, sym, trans, under
+from opalgebra.kernel import assume, cong, induction, refl, sym, trans, under
 from opalgebra.parse import parse
 from opalgebra.render.latex import latex
 from opalgebra.render.text import unicode
@@ -455,9 +456,9 @@ def test_a_recursion_that_an_empty_product_breaks_is_refused():
 
 
 def test_instantiation_keeps_truth_and_rewrites_hypotheses():
-    claim = Equation(oa.ordered_product(V[l], l, 1, L), W[L])
+    claim = Equal(oa.ordered_product(V[l], l, 1, L), W[L])
     theorem = oa.instantiate(assume(claim), {natural("L"): M + 1})
-    assert theorem.hypotheses == {Equation(oa.ordered_product(V[l], l, 1, M + 1), W[M + 1])}
+    assert theorem.hypotheses == {Equal(oa.ordered_product(V[l], l, 1, M + 1), W[M + 1])}
     grown = oa.unfold(oa.ordered_product(1 + F[l], l, 1, L + 1))
     for value in range(4):
         number = oa.instantiate(grown, {natural("L"): oa.symbol("l") * 0 + value})
@@ -465,19 +466,19 @@ def test_instantiation_keeps_truth_and_rewrites_hypotheses():
 
 
 def test_a_hypothesis_is_never_lost():
-    theorem = assume(Equation(V[l], W[l]))
+    theorem = assume(Equal(V[l], W[l]))
     assert refused(oa.InputError, lambda: under(theorem, oa.indexed_sum(A, m, 1, L), natural("l"))) == (
         "l is free in a hypothesis, so the equation is not known for every l"
     )
     assert str(trans(theorem, sym(theorem))) == "|- [V[l] = W[l]] V[l] = V[l]"
-    assert cong_compose(theorem, refl(A)).hypotheses == theorem.hypotheses
+    assert cong(compose, theorem, refl(A)).hypotheses == theorem.hypotheses
     assert pickle.loads(pickle.dumps(theorem)).hypotheses == theorem.hypotheses
 
 
 def test_induction_needs_base_and_step_of_one_claim():
-    claim = Equation(oa.ordered_product(A, l, 1, L), W[L])
+    claim = Equal(oa.ordered_product(A, l, 1, L), W[L])
     first = assume(claim.at({natural("L"): oa.symbol("l") * 0}))
-    step = trans(oa.unfold(oa.ordered_product(A, l, 1, L + 1)), cong_compose(refl(A), assume(claim)))
+    step = trans(oa.unfold(oa.ordered_product(A, l, 1, L + 1)), cong(compose, refl(A), assume(claim)))
     assert refused(oa.InputError, lambda: induction(first, step, natural("L"))) == (
         "the claim at L + 1 is ordered_product(A, l, 1, L + 1) = W[L + 1], but the premise proves "
         "ordered_product(A, l, 1, L + 1) = A @ W[L]"
@@ -485,7 +486,7 @@ def test_induction_needs_base_and_step_of_one_claim():
     assert refused(oa.InputError, lambda: induction(first, refl(A), natural("L"))) == (
         "the step has 0 hypotheses with L; induction needs one, the claim"
     )
-    recursion = assume(Equation(A @ W[M], W[M + 1]))
+    recursion = assume(Equal(A @ W[M], W[M + 1]))
     whole = trans(step, oa.instantiate(recursion, {natural("M"): L}))
     assert refused(oa.InputError, lambda: induction(first, whole, natural("L"))) == (
         "the step has 2 hypotheses with L; induction needs one, the claim"
@@ -496,10 +497,10 @@ def test_induction_needs_base_and_step_of_one_claim():
 def test_induction_proves_that_powers_add():
     """A^(L) A = A A^(L), for every length."""
     power = lambda length: oa.ordered_product(A, l, 1, length)  # noqa: E731
-    claim = Equation(power(L) @ A, A @ power(L))
+    claim = Equal(power(L) @ A, A @ power(L))
     upper = oa.unfold(power(L + 1))
-    step = trans(cong_compose(upper, refl(A)), cong_compose(refl(A), assume(claim)))
-    step = trans(step, cong_compose(refl(A), sym(upper)))
+    step = trans(cong(compose, upper, refl(A)), cong(compose, refl(A), assume(claim)))
+    step = trans(step, cong(compose, refl(A), sym(upper)))
     theorem = induction(refl(A), step, natural("L"))
     assert not theorem.hypotheses
     assert (theorem.lhs, theorem.rhs) == (claim.lhs, claim.rhs)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from operator import add
 
 import pytest
 
@@ -9,7 +10,7 @@ import opalgebra as oa
 from opalgebra import kernel
 from opalgebra.atoms import atoms
 from opalgebra.expand import expand
-from opalgebra.expr import Zero
+from opalgebra.expr import Zero, compose
 from opalgebra.space import ONE, X
 
 A, B, C = atoms("A B C", kind="linear")
@@ -44,7 +45,7 @@ def test_a_theorem_cannot_be_altered(name):
 
 def test_an_equation_cannot_be_altered():
     statement = oa.equation(A, B)
-    assert refused(AttributeError, lambda: setattr(statement, "rhs", A)) == "equations are immutable: rhs cannot be set"
+    assert refused(AttributeError, lambda: setattr(statement, "rhs", A)) == "cannot assign to field 'rhs'"
     assert sides(statement) == (A, B)
 
 
@@ -52,7 +53,7 @@ def test_a_theorem_is_proved_again_when_it_is_unpickled_or_copied():
     theorem = expand((1 + F) @ (1 + G) @ x)
     for again in (pickle.loads(pickle.dumps(theorem)), copy.deepcopy(theorem)):
         assert sides(again) == sides(theorem)
-        assert (again.rule, again.arguments) == ("trans", ())
+        assert (again.rule, again.arguments) == ("trans", again.premises)
         assert [premise.rule for premise in again.premises] == ["dress", "distribute"]
 
 
@@ -62,8 +63,8 @@ def test_an_equation_survives_pickling():
 
 def test_a_theorem_keeps_its_rule_arguments_and_premises():
     first, second = kernel.refl(A), kernel.refl(B)
-    both = kernel.cong_compose(first, second)
-    assert (both.rule, both.arguments, both.premises) == ("cong_compose", (), (first, second))
+    both = kernel.cong(compose, first, second)
+    assert (both.rule, both.arguments, both.premises) == ("cong", (compose, first, second), (first, second))
     assert (first.rule, first.arguments, first.premises) == ("refl", (A,), ())
     assert both.hypotheses == frozenset()
 
@@ -86,15 +87,15 @@ def test_transitivity_refuses_different_middles():
 
 def test_congruence_of_composition_and_sum():
     first, second = expand((A + B) @ C), expand((A - B) @ F)
-    assert sides(kernel.cong_compose(first, second)) == (first.lhs @ second.lhs, first.rhs @ second.rhs)
-    assert sides(kernel.cong_sum(first, second)) == (first.lhs + second.lhs, first.rhs + second.rhs)
+    assert sides(kernel.cong(compose, first, second)) == (first.lhs @ second.lhs, first.rhs @ second.rhs)
+    assert sides(kernel.cong(add, first, second)) == (first.lhs + second.lhs, first.rhs + second.rhs)
 
 
 def test_congruence_refuses_spaces_that_do_not_fit():
     message = "A acts on X, but E maps to hidden; compose maps whose spaces fit"
-    assert refused(oa.SpaceError, lambda: kernel.cong_compose(kernel.refl(A), kernel.refl(E))) == message
+    assert refused(oa.SpaceError, lambda: kernel.cong(compose, kernel.refl(A), kernel.refl(E))) == message
     message = "E maps X to hidden and cannot be added to a map from X to X; the spaces of a sum are equal"
-    assert refused(oa.SpaceError, lambda: kernel.cong_sum(kernel.refl(A), kernel.refl(E))) == message
+    assert refused(oa.SpaceError, lambda: kernel.cong(add, kernel.refl(A), kernel.refl(E))) == message
 
 
 def test_right_distribution_needs_no_linearity():
@@ -171,9 +172,9 @@ def test_an_equation_needs_the_same_spaces_on_both_sides():
 
 def test_an_equation_has_no_hypotheses_and_is_no_theorem():
     statement = oa.equation(A @ B, B @ A)
-    assert statement.hypotheses == frozenset()
+    assert not hasattr(statement, "hypotheses")
     assert not isinstance(statement, oa.Theorem)
-    assert isinstance(statement, oa.Equation)
+    assert isinstance(statement, oa.Equal)
 
 
 def test_a_state_is_a_map_out_of_the_one_point_space():

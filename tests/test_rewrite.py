@@ -518,7 +518,7 @@ def test_planted_collection_on_the_left_for_a_nonlinear_factor_is_found():
         found = [(c, term, rewrite._without_beginning(factor, term)) for c, term in terms(operator)]
         inner = linear_combination((c, part) for c, _, part in found if part is not None)
         rest = linear_combination((c, term) for c, term, part in found if part is None)
-        return kernel.Equation(operator, factor @ inner + rest)
+        return oa.Equal(operator, factor @ inner + rest)
 
     assert broken_collection((A @ B + A @ C, A, "left"), careless) is None
     assert broken_collection((F @ B + F @ C, F, "left"), careless) is not None
@@ -533,7 +533,7 @@ def test_planted_collection_of_a_factor_from_the_wrong_end_is_found():
         inner = [(c, [f for f in word if f is not factor]) for c, word in quotients if factor in word]
         total = linear_combination((c, ordered_product(reversed(word), space=X)) for c, word in inner)
         rest = linear_combination((c, ordered_product(reversed(word))) for c, word in quotients if factor not in word)
-        return kernel.Equation(operator, total @ factor + rest)
+        return oa.Equal(operator, total @ factor + rest)
 
     assert broken_collection((B @ A + C @ A, A, "right"), commuting) is None
     assert broken_collection((A @ B - B @ A, A, "right"), commuting) is not None

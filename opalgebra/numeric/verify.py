@@ -18,7 +18,8 @@ from torch import Tensor
 
 from opalgebra.errors import InputError, ModelError
 from opalgebra.expr import Operator
-from opalgebra.kernel import Equation, Theorem
+from opalgebra.facts import Equal
+from opalgebra.kernel import Theorem
 from opalgebra.numeric import evaluation, roundoff
 from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.evaluation import Value
@@ -97,7 +98,7 @@ class Report:
     __repr__ = __str__
 
 
-def verify(statement: Series | Theorem | Equation, binding: Binding) -> Report:
+def verify(statement: Series | Theorem | Equal, binding: Binding) -> Report:
     """Whether a series, theorem or equation holds for a bound model, up to rounding; see the module for the verdicts.
 
     A series is summed over its orders and compared with the model's last state. An equation of states is evaluated on
@@ -134,8 +135,8 @@ def _(series: Series, binding: Binding) -> Report:
 
 
 @_verify.register(Theorem)
-@_verify.register(Equation)
-def _(statement: Theorem | Equation, binding: Binding) -> Report:
+@_verify.register(Equal)
+def _(statement: Theorem | Equal, binding: Binding) -> Report:
     own = statement.lhs in binding.T.x[1:]
     if statement.lhs is statement.rhs and not own:
         raise InputError(

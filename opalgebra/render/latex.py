@@ -4,15 +4,22 @@ import re
 from functools import singledispatch
 from typing import Any
 
+from opalgebra.adjoint import AdjointOf, TransposeOf
 from opalgebra.architecture import Architecture
+from opalgebra.commutator import Commutator
 from opalgebra.expr import Atom, Index, Operator
+from opalgebra.facts import Equal
+from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
-from opalgebra.kernel import Equation, Theorem
-from opalgebra.render.text import source_name
-from opalgebra.render.writing import FACTOR, PRODUCT, Notation, Written, word, write
+from opalgebra.inverse import InverseOf
+from opalgebra.kernel import Theorem
+from opalgebra.render.text import between, source_name, traced_names
+from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, word, write
 from opalgebra.scalar import Polynomial, Scalar, symbol
 from opalgebra.series import Series, Stage
 from opalgebra.space import Kind
+from opalgebra.tensor import Tensor
+from opalgebra.trace import TraceOf
 
 _GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
@@ -91,6 +98,20 @@ def _source(atom: Atom, maps: frozenset[str]) -> tuple[str, str]:
     return _name(source_name(atom, maps), atom.indices) + r"\langle ", r"\rangle"
 
 
+def _letter(node: Operator) -> tuple[list[Any], int]:
+    if isinstance(node, Tensor):
+        return between(node.blocks, r" \otimes ", FACTOR), PRODUCT
+    if isinstance(node, Commutator):
+        return [r"\lbrack ", *between(node.parts, ", ", SUM), r"\rbrack"], FACTOR
+    if isinstance(node, TraceOf):
+        names = ",".join(map(_upright, traced_names(node)))
+        return [r"\operatorname{tr}" + (f"_{{{names}}}" if names else "") + "(", (node.operator, SUM), ")"], FACTOR
+    if isinstance(node, FunctionOf):
+        return [rf"\operatorname{{{node.name}}}(", (node.operator, SUM), ")"], FACTOR
+    mark = {InverseOf: "-1", AdjointOf: r"\dagger", TransposeOf: r"\mathsf{T}"}[type(node)]
+    return ["{", (node.parts[0], FACTOR), f"}}^{{{mark}}}"], FACTOR
+
+
 LATEX = Notation(
     name=_name,
     dressing=(r"\langle ", r"\rangle"),
@@ -102,6 +123,7 @@ LATEX = Notation(
     identity=lambda node: "1",
     zero=lambda node: "0",
     binder=_binder,
+    letter=_letter,
     dots=lambda hidden: rf" + \underbrace{{\cdots}}_{{{hidden:,}\ \text{{terms}}}}".replace(",", "{,}"),
     elide=24,
 )
@@ -114,7 +136,7 @@ def _where(written: Written) -> str:
     return rf" \quad\text{{where}}\quad {clauses}"
 
 
-def _equation(value: Theorem | Equation) -> str:
+def _equation(value: Theorem | Equal) -> str:
     written = write(LATEX, value.lhs, value.rhs)
     return f"{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
@@ -137,7 +159,7 @@ def _(value: Theorem) -> str:
 
 
 @latex.register
-def _(value: Equation) -> str:
+def _(value: Equal) -> str:
     return _equation(value)
 
 

@@ -4,17 +4,38 @@
 declares its atoms: `F2<x> @ x where F2: nonlinear, x: state`. The Unicode form drops the `@` and uses subscripts.
 """
 
+from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any
 
+from opalgebra.adjoint import AdjointOf, TransposeOf
 from opalgebra.architecture import Architecture
+from opalgebra.atoms import Family
+from opalgebra.commutator import Commutator
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, postorder
+from opalgebra.facts import (
+    Adjoint,
+    Causal,
+    Commute,
+    Equal,
+    Fact,
+    Form,
+    Homogeneous,
+    Idempotent,
+    Inverse,
+    Linear,
+    Nilpotent,
+)
+from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum
-from opalgebra.kernel import Equation, Theorem
+from opalgebra.inverse import InverseOf
+from opalgebra.kernel import Theorem
 from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, word, write
 from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, symbol, written_number
 from opalgebra.series import Series
 from opalgebra.space import ONE, Kind, Space, X
+from opalgebra.tensor import Tensor
+from opalgebra.trace import TraceOf
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -63,6 +84,49 @@ def _unicode_binder(binder: Binder, index: str) -> list[Any]:
     return [sign + limits, (binder.opened(symbol(index)), level)]
 
 
+def _plain_letter(node: Operator) -> tuple[list[Any], int]:
+    name, *rest = {
+        Tensor: ("tensor",),
+        InverseOf: ("inverse",),
+        AdjointOf: ("adjoint",),
+        TransposeOf: ("transpose",),
+        Commutator: ("commutator",),
+    }.get(type(node), ("trace", *_legs(node)) if isinstance(node, TraceOf) else ("function",))
+    before = [f"{node.name}, "] if isinstance(node, FunctionOf) else []
+    return [f"{name}(", *before, *between(node.parts, ", ", SUM), "".join(f", {leg}" for leg in rest) + ")"], FACTOR
+
+
+def _legs(trace: TraceOf) -> tuple[Any, ...]:
+    """The numbers of the factors that are traced; none when all are."""
+    return () if len(trace.over) == len(trace.operator.domain.factors) else trace.over
+
+
+def traced_names(trace: TraceOf) -> list[str]:
+    """The names of the factors that are traced; none when all are."""
+    return [trace.operator.domain.factors[leg] for leg in _legs(trace)]
+
+
+def between(parts: Iterable[Operator], mark: str, level: int) -> list[Any]:
+    """Operators with a mark between them."""
+    found: list[Any] = []
+    for part in parts:
+        found += [*([mark] if found else []), (part, level)]
+    return found
+
+
+def _unicode_letter(node: Operator) -> tuple[list[Any], int]:
+    if isinstance(node, Tensor):
+        return between(node.blocks, " ⊗ ", FACTOR), PRODUCT
+    if isinstance(node, Commutator):
+        return ["[", *between(node.parts, ", ", SUM), "]"], FACTOR
+    if isinstance(node, TraceOf):
+        return ["tr" + "".join(f"_{name}" for name in traced_names(node)) + "(", (node.operator, SUM), ")"], FACTOR
+    if isinstance(node, FunctionOf):
+        return [f"{node.name}(", (node.operator, SUM), ")"], FACTOR
+    mark = {InverseOf: "⁻¹", AdjointOf: "†", TransposeOf: "ᵀ"}[type(node)]
+    return [(node.parts[0], FACTOR), mark], FACTOR
+
+
 def _subscript(value: object) -> str:
     return str(value).translate(_SUBSCRIPTS)
 
@@ -87,6 +151,7 @@ ASCII = Notation(
     zero=_plain_zero,
     dots=lambda hidden: f" + ... {hidden:,} terms ...",
     binder=_plain_binder,
+    letter=_plain_letter,
 )
 
 
@@ -108,6 +173,7 @@ UNICODE = Notation(
     zero=lambda node: "0",
     dots=lambda hidden: f" + ⋯ {hidden:,} terms ⋯",
     binder=_unicode_binder,
+    letter=_unicode_letter,
     elide=24,
 )
 
@@ -161,9 +227,10 @@ def _declared_name(atom: Atom) -> str:
     return atom.name if all(isinstance(index, int) for index in atom.indices) else f"{atom.base}[]"
 
 
-def _equation(notation: Notation, value: Theorem | Equation, turnstile: str) -> str:
+def _equation(notation: Notation, value: Theorem | Equal, turnstile: str) -> str:
     written = write(notation, value.lhs, value.rhs)
-    hypotheses = f"[{', '.join(sorted(map(str, value.hypotheses)))}] " if value.hypotheses else ""
+    declared = sorted(map(str, value.hypotheses)) if isinstance(value, Theorem) else []
+    hypotheses = f"[{', '.join(declared)}] " if declared else ""
     return f"{turnstile}{hypotheses}{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
 
@@ -202,13 +269,35 @@ def _(value: Theorem) -> str:
 
 
 @text.register
-def _(value: Equation) -> str:
+def _(value: Equal) -> str:
     return _equation(ASCII, value, "")
 
 
 @unicode.register
-def _(value: Equation) -> str:
+def _(value: Equal) -> str:
     return _equation(UNICODE, value, "")
+
+
+@text.register
+def _(value: Fact) -> str:
+    match value:
+        case Inverse(operator, inverse):
+            return f"{operator} invertible" if isinstance(inverse, InverseOf) else f"{inverse} inverse to {operator}"
+        case Adjoint(operator, adjoint):
+            return f"{operator} self-adjoint" if operator is adjoint else f"{adjoint} adjoint to {operator}"
+        case Commute(left, right):
+            return f"{_operand(left)}, {_operand(right)} commute"
+        case Nilpotent(operator, power):
+            return f"{_operand(operator)}^{power} = 0"
+        case Form(dressing, form, split):
+            return f"{dressing} = {form} for split: {split}"
+        case Linear(operator) | Homogeneous(operator) | Idempotent(operator) | Causal(operator):
+            return f"{_operand(operator)} {type(value).__name__.lower()}"
+    raise TypeError(f"{type(value).__name__} has no text")
+
+
+def _operand(operand: Any) -> str:
+    return f"every {operand.name}[l]" if isinstance(operand, Family) else str(operand)
 
 
 @text.register

@@ -24,6 +24,7 @@ class Notation:
     `source` is told the base names of all maps in the expression, so as not to look like one of them. `elide` is the
     number of terms above which the middle of a sum is replaced by its count. `binder` gives the parts of an indexed product
     or sum: texts, and pairs of an operator and how tightly it must hold together; they end in a text when they are closed.
+    `letter` gives such parts of tensor products, inverses, adjoints, traces and the like, and how tightly they hold together.
     """
 
     name: Callable[[str, tuple[Index, ...]], str]
@@ -37,6 +38,7 @@ class Notation:
     zero: Callable[[Zero], str]
     dots: Callable[[int], str]
     binder: Callable[[Binder, str], list[Any]]
+    letter: Callable[[Operator], tuple[list[Any], int]]
     elide: int | None = None
 
 
@@ -139,6 +141,8 @@ def _parts(notation: Notation, node: Operator, level: int, names: dict[Operator,
         return parts if closed else [notation.brackets[0], *parts, notation.brackets[1]]
     if isinstance(node, Compose):
         parts, own_level = _composition(notation, node, names), PRODUCT
+    elif not isinstance(node, Sum):
+        parts, own_level = notation.letter(node)
     else:
         alone = len(node.fields) == 1 and not is_negative(node.fields[0][0])
         parts, own_level = _sum(notation, node), PRODUCT if alone else SUM

@@ -12,7 +12,7 @@ from numeric.models import examples, llamas, tiny_llama, token_ids
 
 import opalgebra as oa
 from opalgebra.expr import linear_combination
-from opalgebra.kernel import Equation
+from opalgebra.facts import Equal
 from opalgebra.numeric.faithful import Reference
 from opalgebra.numeric.verify import propagated_outputs
 from opalgebra.space import ONE, X
@@ -296,7 +296,7 @@ def message(error, statement, binding):
 def test_what_cannot_be_verified_is_refused(M, by_heads):
     x = M.T.x[0]
     assert message(oa.InputError, "x = x", M) == "a str cannot be verified; pass a Series, a Theorem or an equation"
-    assert message(oa.InputError, Equation(x, x), M) == (
+    assert message(oa.InputError, Equal(x, x), M) == (
         "both sides are one and the same expression, so that nothing could fail; state an equation of two, or compare with a "
         "state M.T.x[s] that the model itself computed"
     )
