@@ -4,7 +4,9 @@ Depth is discrete time, a layer is `1 + V`, later factors stand to the LEFT. The
 so that `import opalgebra` loads nothing heavy. From the bottom up, each module importing only what stands before it:
 
     errors, display, space, scalar, expr    what an expression is
-    dressing, atoms, kernel, expand         dressing on states, names, theorems, expansion
+    tensor, trace, adjoint, inverse, ...    nodes of linear operators, and inverses of any
+    dressing, atoms, facts, kernel, expand  dressing on states, names, declared facts, theorems, expansion
+    dyson, resolvent                        theorems for any depth, and of inverses
     matching, rewrite, subwords             wildcards, substitution and collection, repeated subwords
     series, architecture                    graded Dyson series; the symbolic Transformer
     render, parse                           text, Unicode, LaTeX; and back
@@ -39,6 +41,7 @@ _HOMES = {
     "opalgebra.kernel": "Theorem instantiate left_dist reindex split unfold",
     "opalgebra.dyson": "dyson_theorem",
     "opalgebra.expand": "expand",
+    "opalgebra.resolvent": "dyson_equation inverse_of_product neumann push_through resolvent_identity resummation",
     "opalgebra.matching": "match wildcard",
     "opalgebra.rewrite": "collect replace substitute",
     "opalgebra.subwords": "abbreviate common_subwords",

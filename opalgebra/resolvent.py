@@ -1,0 +1,122 @@
+"""Inverses and resolvents `R = (1 - A)^-1`: identities, each a theorem under the hypothesis that its inverses exist.
+
+    R = 1 + A @ R              for every map A             R = 1 + R @ A                 for linear A
+    R = 1 + A + ... + A^(n-1) + A^n @ R                    for linear A, the Neumann series with its remainder
+    A @ (1 - B @ A)^-1 = (1 - A @ B)^-1 @ A                for linear A and every map B
+    (1 - B - C)^-1 = G + G @ C @ (1 - B - C)^-1,  G = (1 - B)^-1,  for linear B and every map C: B resummed into G
+    (1 - A)^-1 = D + D @ P @ A @ (1 - A)^-1,  D = (1 - (1 - P) @ A)^-1,  for linear A and P: Dyson's equation, D without P
+    (A @ B)^-1 = B^-1 @ A^-1   for every two maps that have inverses
+
+Only the rules of the kernel are used, so a map is distributed from the left where it is linear and nowhere else.
+"""
+
+from collections.abc import Callable
+from operator import add
+
+from opalgebra.errors import InputError
+from opalgebra.expr import Identity, Operator, compose
+from opalgebra.facts import Inverse, Nilpotent
+from opalgebra.inverse import inverse
+from opalgebra.kernel import Theorem, assume, cong, left_dist, refl, right_dist, sym, trans
+from opalgebra.scalar import is_natural
+
+
+def resolvent_identity(operator: Operator, *, mirror: bool = False) -> Theorem:
+    """`(1 - A)^-1 = 1 + A @ (1 - A)^-1` for every map A; with `mirror`, `1 + (1 - A)^-1 @ A` for linear A alone.
+
+    NotLinearError for the mirror form of another map. SpaceError unless A maps one space to itself.
+
+    >>> import opalgebra as oa
+    >>> print(oa.resolvent_identity(oa.Atom("F", kind="nonlinear")))
+    |- [1 - F invertible] inverse(1 - F) = 1 + F @ inverse(1 - F)
+    """
+    factor = 1 - operator
+    resolvent = inverse(factor)
+    if mirror:
+        moved, opened = sym(left_dist(resolvent, operator)), left_dist(resolvent, factor)
+        stated = assume(Inverse(factor), "left")
+    else:
+        moved, opened = sym(right_dist(operator, resolvent)), right_dist(factor, resolvent)
+        stated = assume(Inverse(factor))
+    return trans(sym(cong(add, opened, refl(moved.lhs))), cong(add, stated, moved))
+
+
+def neumann(operator: Operator, order: int, *, nilpotent: bool = False) -> Theorem:
+    """`(1 - A)^-1 = 1 + A + ... + A^(n-1) + A^n @ (1 - A)^-1` for linear A and n = order; exact, whether it converges or not.
+
+    With `nilpotent`, under the hypothesis `A^n = 0`, the finite sum. NotLinearError for another map, InputError for an order
+    that is no natural number.
+    """
+    if not is_natural(order) or order == 0:
+        raise InputError(f"order={order!r}: a Neumann series is written up to a positive order")
+    identity = resolvent_identity(operator)
+    resolvent, proof = identity.lhs, identity
+    for power in range(1, order):
+        word = operator**power
+        step = trans(cong(compose, word, identity), left_dist(word, identity.rhs))
+        proof = trans(proof, cong(add, refl(proof.rhs - word @ resolvent), step))
+    if not nilpotent:
+        return proof
+    vanishing = cong(compose, assume(Nilpotent(operator, order)), resolvent)
+    return trans(proof, cong(add, refl(proof.rhs - vanishing.lhs), vanishing))
+
+
+def push_through(left: Operator, right: Operator) -> Theorem:
+    """`A @ (1 - B @ A)^-1 = (1 - A @ B)^-1 @ A` for linear A and every map B. NotLinearError when A is not linear."""
+    inner, outer = 1 - right @ left, 1 - left @ right
+    resolvent = inverse(inner)
+    solved = trans(sym(right_dist(inner, resolvent)), assume(Inverse(inner)))
+    passed = trans(sym(left_dist(left, solved.lhs)), cong(compose, left, solved))
+    one = trans(right_dist(outer, left @ resolvent), passed)
+    other = cong(compose, assume(Inverse(outer), "left"), left @ resolvent)
+    return trans(sym(other), cong(compose, inverse(outer), one))
+
+
+def resummation(resummed: Operator, rest: Operator) -> Theorem:
+    """`(1 - B - C)^-1 = G + G @ C @ (1 - B - C)^-1` with the dressed propagator `G = (1 - B)^-1`: B summed to all orders.
+
+    For linear B and every map C, both maps of one space. NotLinearError when B is not linear.
+    """
+    factor, part = 1 - resummed - rest, 1 - resummed
+    resolvent, propagator = inverse(factor), inverse(part)
+    opened = _acted(propagator, factor, resolvent)
+    whole = trans(sym(opened), cong(compose, propagator, assume(Inverse(factor))))
+    moved = sym(_acted(propagator, rest, resolvent))
+    alone = trans(sym(_acted(propagator, part, resolvent)), cong(compose, assume(Inverse(part), "left"), resolvent))
+    return trans(sym(alone), cong(add, whole, moved))
+
+
+def _acted(left: Operator, total: Operator, right: Operator) -> Theorem:
+    """`C @ (A + B) @ D = C @ A @ D + C @ B @ D` for linear C."""
+    inner = right_dist(total, right)
+    return trans(cong(compose, left, inner), left_dist(left, inner.rhs))
+
+
+def dyson_equation(operator: Operator, projector: Operator) -> Theorem:
+    """`R = D + D @ P @ A @ R` with `R = (1 - A)^-1` and `D = (1 - (1 - P) @ A)^-1`, for linear A and P.
+
+    D sums the words with no inner line in P, so that `A @ D` is the irreducible part, the self-energy; P need not be a
+    projector for the equation to hold. NotLinearError when A or P is not linear.
+    """
+    irreducible, returning = (1 - projector) @ operator, projector @ operator
+    minus = -1 * Identity(operator.domain)
+    parted = cong(add, refl(1 - returning), cong(compose, minus, right_dist(1 - projector, operator)))
+    same = cong(inverse, parted)
+    found = resummation(irreducible, returning)
+    propagator = inverse(1 - irreducible)
+    put = cong(add, refl(propagator), cong(compose, propagator @ returning, same))
+    return trans(sym(same), trans(found, put))
+
+
+def unique_inverse(left_inverse: Theorem, operator: Operator, candidate: Operator) -> Theorem:
+    """From `B @ A = 1`, `B = A^-1` under the hypothesis that A has an inverse: `B = B @ A @ A^-1 = A^-1`."""
+    kept = cong(compose, candidate, assume(Inverse(operator)))
+    return trans(sym(kept), cong(compose, left_inverse, inverse(operator)))
+
+
+def inverse_of_product(left: Operator, right: Operator) -> Theorem:
+    """`(A @ B)^-1 = B^-1 @ A^-1`, for every two maps, when all three inverses exist."""
+    build: Callable[..., Operator] = compose
+    first = cong(build, inverse(right), cong(build, assume(Inverse(left), "left"), right))
+    cancelled = trans(first, assume(Inverse(right), "left"))
+    return sym(unique_inverse(cancelled, left @ right, inverse(right) @ inverse(left)))
