@@ -44,6 +44,7 @@ _HOMES = {
     "opalgebra.resolvent": "dyson_equation inverse_of_product neumann push_through resolvent_identity resummation",
     "opalgebra.matching": "match wildcard",
     "opalgebra.rewrite": "collect replace substitute",
+    "opalgebra.simplify": "simplify",
     "opalgebra.subwords": "abbreviate common_subwords",
     "opalgebra.series": "Series",
     "opalgebra.architecture": "transformer",

@@ -26,6 +26,7 @@ class Family:
         if first.indices:
             raise InputError(f"{name!r} ends in an index and names no family; use a name without digits at its end")
         self.name, self.kind, self.domain, self.codomain = name, first.kind, first.domain, codomain
+        self._key = (name, first.kind, first.domain, codomain)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Atom:
         indices = index if isinstance(index, tuple) else (index,)
@@ -33,10 +34,10 @@ class Family:
         return Atom._make(self.name, indices, self.kind, self.domain, self.codomain)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Family) and self[0] is other[0]
+        return isinstance(other, Family) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(("family", self[0]))
+        return hash(self._key)
 
     def __repr__(self) -> str:
         return f"family({self.name!r}, kind={str(self.kind)!r})"

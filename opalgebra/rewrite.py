@@ -7,7 +7,7 @@ the constructors of `expr`, so what is put in is a map of the same spaces, and l
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError, NotLinearError, SpaceError
@@ -30,7 +30,8 @@ from opalgebra.kernel import Theorem, cong, left_dist, refl, right_dist, sym, tr
 from opalgebra.matching import LIMIT, Pattern, Reader, as_pattern, budget_of, first_factor, later_factors, search
 from opalgebra.recursion import Steps, without_recursion
 
-Head = Callable[[Operator], tuple[Operator, Operator | None] | None]
+Put = TypeVar("Put")
+Head = Callable[[Operator], tuple[Put, Operator | None] | None]
 
 
 def substitute(operator: Operator, replacements: Mapping[Operator, Operator], *, backgrounds: bool = False) -> Operator:
@@ -152,7 +153,7 @@ def collect(operator: Operator, factor: Operator, *, side: str = "right") -> The
         raise InputError(f"side={side!r}: a factor is collected on a side of the terms; use 'left' or 'right'")
     if side == "left" and not factor.is_linear:
         return refl(operator)
-    quotient, law = (_without_end, _on_the_right) if side == "right" else (_without_beginning, left_dist)
+    quotient, law = (_without_end, _on_the_right) if side == "right" else (without_beginning, left_dist)
     quotients = [(c, term, quotient(factor, term)) for c, term in terms(operator)]
     inner = [(c, part) for c, _, part in quotients if part is not None]
     if len(inner) < 2:
@@ -166,13 +167,13 @@ def collect(operator: Operator, factor: Operator, *, side: str = "right") -> The
         if isinstance(part, Sum)
     ]
     staying = refl(linear_combination(((c, term) for c, term, part in quotients if part is None), *spaces))
-    proof, goal = _added([untouched, *opened]), cong(add, law(factor, total), staying)
+    proof, goal = added([untouched, *opened]), cong(add, law(factor, total), staying)
     if proof.lhs is not operator or proof.rhs is not goal.rhs or goal.lhs is operator:
         return refl(operator)
     return trans(proof, sym(goal))
 
 
-def _added(theorems: list[Theorem]) -> Theorem:
+def added(theorems: list[Theorem]) -> Theorem:
     """The sum of theorems, in halves, so that many terms are not added up one at a time."""
     while len(theorems) > 1:
         pairs = zip(theorems[::2], theorems[1::2])
@@ -196,7 +197,7 @@ def _without_end(factor: Operator, term: Operator) -> Operator | None:
     return ordered_product(reversed(letters)) if letters else Identity(factor.codomain)
 
 
-def _without_beginning(factor: Operator, term: Operator) -> Operator | None:
+def without_beginning(factor: Operator, term: Operator) -> Operator | None:
     """P in `term = factor @ P`; None when the term does not begin with the factor."""
     rest: Operator | None = term
     for letter in factors(factor):
@@ -206,8 +207,8 @@ def _without_beginning(factor: Operator, term: Operator) -> Operator | None:
     return Identity(factor.domain) if rest is None else rest
 
 
-def longest_first(replacements: Mapping[Operator, Operator]) -> Head:
-    """Finds the longest of the patterns at the head of a word, by a tree of their letters."""
+def longest_first(replacements: Mapping[Operator, Put]) -> Head[Put]:
+    """Finds the longest of the patterns at the head of a word, by a tree of their letters; what replaces it, and the rest."""
     root: dict[Operator | None, Any] = {}
     for pattern, replacement in replacements.items():
         branch = root
@@ -215,7 +216,7 @@ def longest_first(replacements: Mapping[Operator, Operator]) -> Head:
             branch = branch.setdefault(letter, {})
         branch[None] = replacement
 
-    def head(word: Operator) -> tuple[Operator, Operator | None] | None:
+    def head(word: Operator) -> tuple[Put, Operator | None] | None:
         found, branch, rest = None, root, word
         while rest is not None and (branch := branch.get(first_factor(rest), {})):
             rest = later_factors(rest)  # type: ignore[assignment]
@@ -226,7 +227,7 @@ def longest_first(replacements: Mapping[Operator, Operator]) -> Head:
     return head
 
 
-def rewritten(root: Operator, head: Head, backgrounds: bool) -> Operator:
+def rewritten(root: Operator, head: Head[Operator], backgrounds: bool) -> Operator:
     """What becomes of an operator when `head` says, for a word, what replaces its beginning and which word follows."""
     done: dict[Operator, Operator] = {}
 

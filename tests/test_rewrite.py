@@ -515,7 +515,7 @@ def test_what_is_collected_expands_to_the_same_as_before(example):
 
 def test_planted_collection_on_the_left_for_a_nonlinear_factor_is_found():
     def careless(operator, factor, *, side):
-        found = [(c, term, rewrite._without_beginning(factor, term)) for c, term in terms(operator)]
+        found = [(c, term, rewrite.without_beginning(factor, term)) for c, term in terms(operator)]
         inner = linear_combination((c, part) for c, _, part in found if part is not None)
         rest = linear_combination((c, term) for c, term, part in found if part is None)
         return oa.Equal(operator, factor @ inner + rest)
