@@ -42,6 +42,8 @@ _HOMES = {
     "opalgebra.dyson": "dyson_theorem",
     "opalgebra.expand": "expand",
     "opalgebra.resolvent": "dyson_equation inverse_of_product neumann push_through resolvent_identity resummation",
+    "opalgebra.direct_sum": "direct_sum schur_complement self_energy",
+    "opalgebra.network": "network network_neumann network_nilpotent network_resolvent network_states propagator",
     "opalgebra.matching": "match wildcard",
     "opalgebra.rewrite": "collect replace substitute",
     "opalgebra.simplify": "simplify",

@@ -108,8 +108,16 @@ def dyson_equation(operator: Operator, projector: Operator) -> Theorem:
     return trans(sym(same), trans(found, put))
 
 
+def claimed(theorem: Theorem, lhs: Operator, rhs: Operator) -> Theorem:
+    """The theorem, when it says `lhs = rhs`; InputError when it says something else."""
+    if theorem.lhs is not lhs or theorem.rhs is not rhs:
+        raise InputError(f"{lhs} = {rhs} was to be proved, but what is proved is {theorem.lhs} = {theorem.rhs}")
+    return theorem
+
+
 def unique_inverse(left_inverse: Theorem, operator: Operator, candidate: Operator) -> Theorem:
     """From `B @ A = 1`, `B = A^-1` under the hypothesis that A has an inverse: `B = B @ A @ A^-1 = A^-1`."""
+    claimed(left_inverse, candidate @ operator, Identity(operator.domain))
     kept = cong(compose, candidate, assume(Inverse(operator)))
     return trans(sym(kept), cong(compose, left_inverse, inverse(operator)))
 
