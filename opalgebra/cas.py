@@ -11,68 +11,79 @@ and with a nonlinear map in place of W the right-hand column is false. So a nonl
 only; then every equality that holds in the free algebra holds for the maps. Words that compose keep composing under these
 moves, so other spaces than X are allowed; `from_sympy` checks them again.
 
-An atom is the noncommutative symbol with its name, a dressing `F<s>` or a source the symbol whose name is its text. A name
-stands for one atom: keep to that across the expressions that you combine. A number is a multiple of the identity of the
-space that its neighbours in a sum have, and of X when it stands alone.
+    here                                    in SymPy
+    an atom A, a member V[l] of a family    the noncommutative symbol A, the Indexed V[l] with a noncommutative base
+    scalar symbols, by their sorts          real=True, positive=True, or integer=True and nonnegative=True
+    commutator(A, B)                        Commutator(A, B), whose sides SymPy may exchange for a sign
+    adjoint(A), transpose(A)                Dagger(A), transpose(A), of a letter A that is neither
+    inverse(A), given the fact Inverse(A)   A**-1, of a linear atom A: then A*A**-1 = 1 holds as SymPy says
+    any other letter                        the noncommutative symbol that has its text for a name; when it has scalar
+                                            symbols, the noncommutative function of that name, applied to them
+
+Letters by name are dressings, sources, functions, traces, tensor products, products and sums over an index, inverses, and an
+adjoint of a transpose. Of these SymPy has laws that do not hold: `exp(A)*exp(A)` is `exp(2*A)`; a `Sum` from 3 to 1 is minus
+a term, and `simplify` moves factors across a `Sum`; a `Product` has no order; a `TensorProduct` is composed with another
+place by place, however they are cut, and has no powers; adjoints commute with transposes.
+
+A name stands for one atom: keep to that across the expressions that you combine. A number is a multiple of the identity of
+the space that its neighbours in a sum have, and of X when it stands alone.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from opalgebra.adjoint import AdjointOf, Reversed, adjoint, transpose
+from opalgebra.commutator import Commutator, commutator
 from opalgebra.errors import InputError, LimitError, NotLinearError, SpaceError
-from opalgebra.expr import (
-    Atom,
-    Compose,
-    Dressed,
-    Identity,
-    Operator,
-    Source,
-    Sum,
-    Zero,
-    factors,
-    linear_combination,
-    ordered_product,
-)
-from opalgebra.parse import parse
+from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, factors, linear_combination, ordered_product
+from opalgebra.facts import Fact, Inverse
+from opalgebra.inverse import inverse
+from opalgebra.letters import Names, Value, atom_symbol, letter_symbol, number, refuse
 from opalgebra.recursion import Steps, without_recursion
-from opalgebra.space import Kind, X
+from opalgebra.scalar import Polynomial, Scalar
+from opalgebra.space import X
+from opalgebra.tensor import tensor
 
 DEEPEST = 64
 LIMIT = 200_000
 _LARGEST_EXPONENT = 4_000
-_KNOWN = "noncommutative symbols, rational numbers, sums, products, natural powers and commutators"
 
 
-def to_sympy(operator: Operator) -> Any:
+def to_sympy(operator: Operator, facts: Iterable[Fact] = ()) -> Any:
     """The operator as a SymPy expression; `from_sympy(to_sympy(A), atoms=A.atoms)` is the same map as A, and equal to it
-    when no factor but the first of a product is zero or has a coefficient (SymPy moves it to the front).
+    when no factor but the first of a product is zero or has a coefficient (SymPy moves it to the front) and no commutator
+    is turned round.
 
-    NotLinearError when a nonlinear map stands to the left of another factor. LimitError for sums nested more than 64 deep
+    Of the facts, `Inverse(A)` of linear atoms are used; what SymPy then concludes holds under these facts. NotLinearError
+    when a nonlinear map stands to the left of another factor. LimitError for sums and commutators nested more than 64 deep
     (SymPy recurses). SpaceError for a multiple of an identity, or a zero, that is no map of X to X.
 
     >>> import opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
     >>> oa.to_sympy(2 * A @ (1 + B) @ B @ B)
     2*A*(1 + B)*B**2
+    >>> oa.to_sympy(A @ oa.inverse(A) @ B), oa.to_sympy(A @ oa.inverse(A) @ B, facts=[oa.Inverse(A)])
+    (A*inverse(A)*B, B)
     """
     if not isinstance(operator, Operator):
         raise InputError(f"to_sympy takes an operator, not {type(operator).__name__}; of a theorem, give .lhs or .rhs")
-    _refuse_repetition(operator.atoms)
-    result, _ = without_recursion(_written(operator, {}))
-    if result.is_Number and (operator.domain, operator.codomain) != (X, X):
+    names = Names(operator.atoms)
+    for atom in operator.atoms:
+        if atom.symbols:
+            names.family(atom.base)
+    letters = {
+        inverse(fact.operator): fact.operator
+        for fact in facts
+        if isinstance(fact, Inverse) and isinstance(fact.operator, Atom) and fact.operator.is_linear
+    }
+    result, _ = without_recursion(_written(operator, letters, {}))
+    if result.is_commutative and (operator.domain, operator.codomain) != (X, X):
         raise SpaceError(
             f"{operator} maps {operator.domain} to {operator.codomain}, but in SymPy it is a mere number, which is read back "
             "as a map of X to X; convert the terms around it instead"
         )
     return result
-
-
-def _refuse_repetition(atoms: Iterable[Atom]) -> None:
-    for name, count in Counter(atom.name for atom in dict.fromkeys(atoms)).items():
-        if count > 1:
-            raise InputError(f"{name} names {count} different atoms, and in SymPy a name is one symbol; rename one of them")
 
 
 def _refuse_nonlinear(left: Sequence[Operator]) -> None:
@@ -84,50 +95,64 @@ def _refuse_nonlinear(left: Sequence[Operator]) -> None:
             )
 
 
-def _written(operator: Operator, known: dict[Operator, tuple[Any, int]]) -> Steps[tuple[Any, int]]:
-    """The SymPy form of an operator, and how deep sums are nested in it."""
-    from sympy import Add, Integer, Mul, Rational, Symbol
+Written = tuple[Any, int]
+
+
+def _written(operator: Operator, inverses: dict[Operator, Atom], known: dict[Operator, Written]) -> Steps[Written]:
+    """The SymPy form of an operator, and how deep sums and commutators are nested in it."""
+    import sympy
+    from sympy.physics import quantum
 
     if operator in known:
         return known[operator]
-    form: Any
-    forms, height = [], 0
-    if isinstance(operator, Sum):
-        for coefficient, term in operator.terms:
-            if not isinstance(coefficient, Fraction):
-                raise InputError(f"the coefficient {coefficient} has symbols, which have no SymPy form here; give them values")
-            form, below = yield _written(term, known)
-            forms.append(Rational(coefficient.numerator, coefficient.denominator) * form)
-            height = max(height, below + 1)
-        if height > DEEPEST:
-            raise LimitError(f"sums are nested more than {DEEPEST} deep, and SymPy recurses; expand the operator first")
-        form = Add(*forms)
-    elif isinstance(operator, Compose):
+    parts: Sequence[Operator] = ()
+    if isinstance(operator, Compose):
         parts = factors(operator)
         _refuse_nonlinear(parts[:-1])
-        for part in parts:
-            form, below = yield _written(part, known)
-            forms.append(form)
-            height = max(height, below)
-        form = Mul(*forms)
+    elif isinstance(operator, Sum | Commutator) or (
+        isinstance(operator, Reversed) and not isinstance(operator.operator, Reversed)
+    ):
+        parts = operator.parts
+    elif operator in inverses:
+        parts = [inverses[operator]]
+    forms: list[Any] = []
+    height = 0
+    for part in parts:
+        form, below = yield _written(part, inverses, known)
+        forms.append(form)
+        height = max(height, below + isinstance(operator, Sum | Commutator))
+    if height > DEEPEST:
+        raise LimitError(
+            f"sums and commutators are nested more than {DEEPEST} deep, and SymPy recurses; expand the operator first"
+        )
+    if isinstance(operator, Compose):
+        form = sympy.Mul(*forms)
+    elif isinstance(operator, Sum):
+        form = sympy.Add(*(number(coefficient) * form for (coefficient, _), form in zip(operator.terms, forms)))
+    elif isinstance(operator, Commutator):
+        form = quantum.Commutator(*forms)
     elif isinstance(operator, Identity | Zero):
-        form = Integer(isinstance(operator, Identity))
-    elif isinstance(operator, Atom | Dressed | Source):
-        text = str(operator)
-        form = Symbol(f"({text})" if " where " in text else text, commutative=False)
+        form = sympy.Integer(isinstance(operator, Identity))
+    elif isinstance(operator, Atom):
+        form = atom_symbol(operator)
+    elif not forms:
+        form = letter_symbol(operator)
+    elif isinstance(operator, Reversed):
+        form = quantum.Dagger(*forms) if isinstance(operator, AdjointOf) else sympy.transpose(*forms)
     else:
-        raise InputError(f"{operator} ({type(operator).__name__}) has no SymPy form; write it as sums and products")
+        form = forms[0] ** -1
     known[operator] = form, height
     return known[operator]
 
 
 def from_sympy(expression: Any, atoms: Iterable[Atom] = ()) -> Operator:
-    """The operator of a SymPy expression. A symbol is the given atom of its name, else a linear atom on X.
+    """The operator of a SymPy expression. A symbol is the given atom of its name, else a linear atom on X; an Indexed is a
+    member of the family that a given atom is in, else of linear maps of X.
 
-    Floats are taken at their exact binary value, `Commutator(A, B)` of linear maps is `A @ B - B @ A`. What else SymPy can
-    write (commuting symbols, inverses, functions, adjoints, ...) is refused by name with InputError; a product with a
-    nonlinear map to the left of another factor raises NotLinearError, spaces that do not fit SpaceError, and a power of
-    more than 200,000 factors LimitError. Symbol names are looked up or parsed, never evaluated.
+    Floats are taken at their exact binary value, `A**-1` of a linear map is `inverse(A)`, `TensorProduct` is `tensor`. What
+    else SymPy can write (functions, sums over an index, ...) is refused by name with InputError; a product with a nonlinear
+    map to the left of another factor raises NotLinearError, spaces that do not fit SpaceError, and a power of more than
+    200,000 factors LimitError. Symbol names are looked up or parsed, never evaluated.
 
     >>> import opalgebra as oa, sympy
     >>> A, B = sympy.symbols("A B", commutative=False)
@@ -138,80 +163,46 @@ def from_sympy(expression: Any, atoms: Iterable[Atom] = ()) -> Operator:
 
     if not isinstance(expression, Basic):
         raise InputError(f"from_sympy reads SymPy expressions, not {type(expression).__name__}; for text, use parse")
-    given = list(atoms)
-    _refuse_repetition(given)
-    names: dict[str, Operator] = {atom.name: atom for atom in given}
-    return _operator(without_recursion(_read(expression, given, names, {}, {})))
+    return _operator(without_recursion(_read(expression, Names(atoms), {})))
 
 
-Value = Operator | Fraction
-
-
-def _read(
-    expression: Any, atoms: list[Atom], names: dict[str, Operator], symbols: dict[str, Any], known: dict[Any, Value]
-) -> Steps[Value]:
+def _read(expression: Any, names: Names, known: dict[Any, Value]) -> Steps[Value]:
     """The value of an expression, parts before wholes; a number stays a number until it meets an operator."""
-    from sympy import Add, Float, Mul, Pow, Rational, Symbol
-    from sympy.physics.quantum import Commutator
+    import sympy
+    from sympy.core.function import AppliedUndef
+    from sympy.physics import quantum
 
     if id(expression) in known:
         return known[id(expression)]
-    arguments: list[Value] = []
-    if type(expression) in (Add, Mul, Pow, Commutator):
-        for part in expression.args[: 1 if type(expression) is Pow else None]:
-            value = yield _read(part, atoms, names, symbols, known)
-            arguments.append(value)
+    what = AppliedUndef if isinstance(expression, AppliedUndef) else type(expression)
+    turned = {sympy.adjoint: adjoint, quantum.Dagger: adjoint, sympy.transpose: transpose}
+    read: dict[Any, tuple[slice, Callable[[list[Value]], Value]]] = {
+        sympy.Add: (slice(None), _sum),
+        sympy.Mul: (slice(None), _product),
+        sympy.Pow: (slice(1), lambda parts: _power(parts[0], expression.exp)),
+        quantum.Commutator: (slice(None), lambda parts: commutator(*map(_operator, parts))),
+        quantum.TensorProduct: (slice(None), _tensor),
+        sympy.Indexed: (slice(1, None), lambda parts: names.member(expression, parts)),
+        AppliedUndef: (slice(None), lambda parts: names.function(expression, parts)),
+        **dict.fromkeys(turned, (slice(None), lambda parts: turned[what](_operator(parts[0])))),
+    }
     result: Value
-    if type(expression) is Add:
-        result = _sum(arguments)
-    elif type(expression) is Mul:
-        result = _product(arguments)
-    elif type(expression) is Pow:
-        result = _power(arguments[0], expression.args[1])
-    elif type(expression) is Commutator:
-        left, right = map(_operator, arguments)
-        _refuse_nonlinear((left, right))
-        result = left @ right - right @ left
-    elif isinstance(expression, Rational):
+    if what in read:
+        chosen, build = read[what]
+        parts: list[Value] = []
+        for part in expression.args[chosen]:
+            parts.append((yield _read(part, names, known)))  # noqa: PERF401
+        result = build(parts)
+    elif isinstance(expression, sympy.Rational):
         result = Fraction(int(expression.p), int(expression.q))
-    elif isinstance(expression, Float):
+    elif isinstance(expression, sympy.Float):
         result = _exact(*expression._mpf_)
-    elif type(expression) is Symbol:
-        result = _named(expression, atoms, names, symbols)
+    elif what is sympy.Symbol:
+        result = names.scalar(expression) if expression.is_commutative else names.symbol(expression)
     else:
-        result = _refuse(expression)
+        result = refuse(expression)
     known[id(expression)] = result
     return result
-
-
-def _refuse(expression: Any) -> Operator:
-    from sympy import adjoint
-
-    name = type(expression).__name__
-    if isinstance(expression, adjoint):
-        raise InputError(f"{name}: operators have no adjoint here yet; write the adjoint as a symbol of its own")
-    raise InputError(f"SymPy's {name} has no meaning as an operator here; use {_KNOWN}")
-
-
-def _named(symbol: Any, atoms: list[Atom], names: dict[str, Operator], symbols: dict[str, Any]) -> Operator:
-    name = symbol.name
-    if symbol.is_commutative:
-        raise InputError(
-            f"{name} commutes, so it stands for a number, and coefficients have no symbols here; substitute its value, or "
-            f"declare an operator by Symbol({name!r}, commutative=False)"
-        )
-    if symbols.setdefault(name, symbol) != symbol:
-        raise InputError(f"two symbols with different assumptions are named {name}; rename one of them")
-    if name not in names:
-        names[name] = _dressing(name, atoms) if name.endswith((">", ")")) else Atom(name, kind=Kind.LINEAR)
-    return names[name]
-
-
-def _dressing(name: str, atoms: list[Atom]) -> Operator:
-    operator = parse(name[1:-1] if name.startswith("(") else name, atoms=atoms)
-    if not isinstance(operator, Dressed | Source):
-        raise InputError(f"the symbol {name!r} names neither an atom, a dressing nor a source; write it as a SymPy expression")
-    return operator
 
 
 def _exact(sign: int, mantissa: int, exponent: int, bits: int) -> Fraction:
@@ -227,7 +218,7 @@ def _operator(value: Value) -> Operator:
 
 
 def _sum(values: list[Value]) -> Value:
-    number = sum((value for value in values if not isinstance(value, Operator)), Fraction(0))
+    number: Scalar = sum((value for value in values if not isinstance(value, Operator)), Fraction(0))
     operators = [value for value in values if isinstance(value, Operator)]
     if not operators:
         return number
@@ -236,26 +227,40 @@ def _sum(values: list[Value]) -> Value:
 
 
 def _product(values: list[Value]) -> Value:
-    coefficient = Fraction(1)
+    coefficient: Scalar = Fraction(1)
     operators = []
     for value in values:
         if isinstance(value, Operator):
             operators.append(value)
         else:
-            coefficient *= value
+            coefficient = coefficient * value
     if not operators:
         return coefficient
     _refuse_nonlinear(operators[:-1])
     return coefficient * ordered_product(reversed(operators))
 
 
+def _tensor(values: list[Value]) -> Value:
+    if not all(isinstance(value, Operator) for value in values):
+        raise InputError(
+            "a number in a TensorProduct is a multiple of the identity of a space that SymPy does not name; write the identity "
+            "of positions, say, as Symbol('one(positions)', commutative=False)"
+        )
+    return tensor(*map(_operator, values))
+
+
 def _power(base: Value, exponent: Any) -> Value:
-    if not exponent.is_Integer or exponent < 0:
-        shown = exponent if exponent.is_Integer and exponent > -LIMIT else f"SymPy's {type(exponent).__name__}"
-        raise InputError(f"a power of an operator is a natural number, not {shown}; there are no inverses and roots here yet")
-    if not isinstance(base, Operator):
+    if not exponent.is_Integer:
+        raise InputError(f"a power here is an integer, not SymPy's {type(exponent).__name__}; there are no roots here yet")
+    power = int(exponent)
+    if isinstance(base, Fraction):
         raise InputError("a power of a number was left unevaluated; give the number, for example by doit()")
-    if len(factors(base)) * int(exponent) > LIMIT:
+    if isinstance(base, Polynomial):
+        if abs(power) > _LARGEST_EXPONENT:
+            raise LimitError(f"a power of a scalar would be more than {_LARGEST_EXPONENT:,}; use a smaller exponent")
+        return base**power
+    if len(factors(base)) * abs(power) > LIMIT:
         raise LimitError(f"a power would have more than {LIMIT:,} factors; use a smaller exponent")
-    _refuse_nonlinear([base] if exponent > 1 else [])
-    return base ** int(exponent)
+    _refuse_nonlinear([] if power in (0, 1) else [base])
+    root = inverse(base) if power < 0 else base
+    return root if abs(power) == 1 else root ** abs(power)

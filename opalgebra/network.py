@@ -48,8 +48,8 @@ def propagator(layers: Sequence[Operator] | Operator, later: Index, earlier: Ind
         return layers.between(as_scalar(earlier) + 1, later)
     if isinstance(layers, Operator):
         raise InputError(f"{layers} is no product over an index; pass that, or the sequence of layers T_1, T_2, ...")
-    if isinstance(later, Polynomial) or isinstance(earlier, Polynomial) or later > len(layers):
-        raise InputError(f"G({later}, {earlier}): depths of these layers are numbers up to {len(layers)}")
+    if isinstance(later, Polynomial) or isinstance(earlier, Polynomial) or earlier < 0 or later > len(layers):
+        raise InputError(f"G({later}, {earlier}): depths of these layers are numbers from 0 to {len(layers)}")
     space = layers[0].domain if earlier == 0 else layers[earlier - 1].codomain
     return ordered_product(layers[earlier:later], space=space)
 

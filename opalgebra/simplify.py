@@ -3,7 +3,7 @@
 Each fact is an equation between sums of words, and becomes a rule: the largest word of the equation, by number of letters
 and then by name, is replaced by the rest. Two exceptions: `Homogeneous` takes positive factors out of an argument, and
 `Form` always puts the form for the dressing. The words are read in tensor products, inverses, traces and under the
-binders of indices as well; backgrounds are left alone.
+binders of indices as well, and sums over an index are taken around a word; backgrounds are left alone.
 
 Nothing here is trusted: each step is a theorem of the kernel, and the facts used are the hypotheses of the result. Two
 equal operators may have different results, for the rules are not completed; the same result always proves them equal.
@@ -24,9 +24,9 @@ from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, compose
 from opalgebra.facts import Adjoint as AdjointFact
 from opalgebra.facts import Causal, Commute, Fact, Form, Homogeneous, Inverse, Linear, is_member, is_positive
 from opalgebra.function import FunctionOf, function
-from opalgebra.indexed import Binder
+from opalgebra.indexed import Binder, IndexedSum
 from opalgebra.inverse import InverseOf, inverse
-from opalgebra.kernel import Theorem, assume, cong, distribute, refl, sym, trans, under
+from opalgebra.kernel import Theorem, assume, cong, distribute, refl, sum_left, sum_of_sums, sum_right, sym, trans, under
 from opalgebra.matching import first_factor, later_factors
 from opalgebra.recursion import Steps, without_recursion
 from opalgebra.rewrite import Head, added, longest_first, without_beginning
@@ -181,6 +181,11 @@ class _Simplifier:
             rule, rest = found
             distributed = all(map(_is_word, factors(rule.rhs))) and (rest is None or _is_word(rest))
             return (rule if rest is None else cong(compose, rule, rest)), distributed
+        rest = later_factors(word)
+        if isinstance(letter := first_factor(word), IndexedSum) and rest is not None:
+            return sum_right(letter, rest), False
+        if isinstance(rest, IndexedSum) and letter.is_linear:
+            return sum_left(letter, rest), False
         swapped = self.swapped(word)
         proof = swapped or self.scaled(word)
         return None if proof is None else (proof, swapped is not None and not isinstance(factors(word)[-1], Sum))
@@ -216,7 +221,8 @@ class _Simplifier:
             names = {*self.taken, *letter.symbols, *letter.body.symbols}
             index = symbol(*fresh_names(names, 1))
             body = yield self.reduced(letter.opened(index))
-            return refl(letter) if body.lhs is body.rhs else under(body, letter, the_symbol(index))
+            proof = refl(letter) if body.lhs is body.rhs else under(body, letter, the_symbol(index))
+            return trans(proof, sum_of_sums(proof.rhs)) if isinstance(proof.rhs, IndexedSum) else proof
         parts = []
         for part in () if isinstance(letter, Atom | Sum) else letter.parts:
             parts.append((yield self.reduced(part)))  # noqa: PERF401

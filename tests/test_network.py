@@ -129,7 +129,8 @@ def test_propagators_compose_and_split_at_any_depth():
     [
         (lambda: oa.propagator(layers("linear"), 1, 2), "goes to later depths, and -1 may be negative"),
         (lambda: oa.propagator(oa.ordered_product(V[l], l, 1, L), m, n), "m - n may be negative"),
-        (lambda: oa.propagator(layers("linear"), 4, 0), "depths of these layers are numbers up to 3"),
+        (lambda: oa.propagator(layers("linear"), 4, 0), "depths of these layers are numbers from 0 to 3"),
+        (lambda: oa.propagator(layers("linear"), 1, -1), "depths of these layers are numbers from 0 to 3"),
         (lambda: oa.propagator(V[1], 1, 0), "V1 is no product over an index"),
         (lambda: oa.network([]), "a network has at least one layer"),
     ],

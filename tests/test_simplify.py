@@ -113,7 +113,7 @@ def expressions(draw, depth=3):
     if depth == 0:
         return draw(words)
     smaller = expressions(depth - 1)
-    shape = draw(st.sampled_from(("word", "word", "sum", "compose", "compose", "inside", "inverse")))
+    shape = draw(st.sampled_from(("word", "word", "sum", "compose", "compose", "inside", "inverse", "over")))
     if shape == "sum":
         return sum((c * e for c, e in draw(st.lists(st.tuples(COEFFICIENTS, smaller), min_size=2, max_size=3))), start=0 * A)
     if shape == "compose":
@@ -121,6 +121,10 @@ def expressions(draw, depth=3):
     if shape == "inverse":
         inverses = [oa.inverse(1 - F), F @ oa.inverse(1 - F), oa.inverse(1 - F) @ (1 - F), J @ K]
         return draw(st.sampled_from(inverses)) @ draw(words)
+    if shape == "over":
+        binder = draw(st.sampled_from([oa.indexed_sum, oa.ordered_product]))
+        body = draw(st.sampled_from([V[l], U[l], U[l] @ U[l], 2 * l * V[l] + U[l]]))
+        return draw(words) @ binder(body @ draw(words), l, 1, L) @ draw(words)
     if shape == "inside":
         inside = draw(smaller)
         if inside.is_linear:
@@ -136,7 +140,7 @@ def expressions(draw, depth=3):
 def broken(operator):
     theorem = oa.simplify(operator, facts=FACTS)
     assert theorem.lhs is operator and theorem.hypotheses <= set(FACTS)
-    return counterexample(theorem.lhs, theorem.rhs, interpretations=MODELS, points=2)
+    return counterexample(theorem.lhs, theorem.rhs, interpretations=MODELS, points=2, environment={"L": 2})
 
 
 @given(expressions())
@@ -191,6 +195,8 @@ def test_planted_fact_of_all_operators_is_found(monkeypatch):
         (oa.ordered_product(1 + U[l] @ U[l], l, 1, L), [oa.Idempotent(U)], oa.ordered_product(1 + U[l], l, 1, L)),
         (F @ A @ F @ (B + C), [oa.Commute(A, F)], A @ F @ F @ (B + C)),
         (V[1] @ Q @ (B + C), [oa.Commute(V, Q)], Q @ (V[1] @ B + V[1] @ C)),
+        (A @ oa.indexed_sum(V[l], l, 1, L) - oa.indexed_sum(V[l], l, 1, L) @ A, [oa.Commute(A, V)], Zero()),
+        (oa.indexed_sum(U[l] + l * U[l] @ U[l], l, 1, L), [oa.Idempotent(U)], oa.indexed_sum((l + 1) * U[l], l, 1, L)),
         (oa.indexed_sum(V[l] @ A, l, 1, L), [oa.Commute(A, V)], oa.indexed_sum(A @ V[l], l, 1, L)),
         (oa.ordered_product(N, l, 1, L) @ A, [oa.Nilpotent(N, L)], Zero()),
         (A @ C - B @ C, [oa.Equal(A, N), oa.Equal(A, H), oa.Equal(B, H)], Zero()),
