@@ -50,6 +50,7 @@ _HOMES = {
     "opalgebra.subwords": "abbreviate common_subwords",
     "opalgebra.series": "Series",
     "opalgebra.architecture": "transformer",
+    "opalgebra.frozen": "frozen_forms",
     "opalgebra.render.latex": "latex",
     "opalgebra.parse": "parse",
     "opalgebra.lambdify": "lambdify",

@@ -109,8 +109,12 @@ class RMSNorm(Map):
     def inner(self) -> int:
         return self.weight.shape[0] + 4
 
+    def scale(self, state: Tensor) -> Tensor:
+        """(batch, tokens, 1): what each token is multiplied by before the weights."""
+        return torch.rsqrt(state.square().mean(-1, keepdim=True) + self.epsilon)
+
     def diagonal(self, state: Tensor) -> Tensor:
-        return torch.rsqrt(state.square().mean(-1, keepdim=True) + self.epsilon) * self.weight
+        return self.scale(state) * self.weight
 
     def __call__(self, state: Tensor) -> Tensor:
         return state * self.diagonal(state)

@@ -12,8 +12,11 @@ from torch import Tensor
 
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, factors
+from opalgebra.numeric.factors import factor as factor_of
 from opalgebra.numeric.interpretation import Interpretation
 from opalgebra.recursion import Steps, without_recursion
+from opalgebra.space import FEATURES, POSITIONS
+from opalgebra.tensor import Tensor as TensorProduct
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,12 @@ class _Evaluator:
             elif isinstance(factor, Dressed):
                 affine = yield self._dressing(factor)
                 value = value.through(affine(value.array), affine.inner)
+            elif isinstance(factor, TensorProduct):
+                for block in factor.blocks:
+                    value = yield self.act(block, value)
+            elif isinstance(factor, Atom) and factor.domain in (POSITIONS, FEATURES):
+                along, inner = factor_of(self.binding, factor)
+                value = value.through(along(value.array), inner)
             elif isinstance(factor, Atom):
                 function = self.binding.map_of(factor)
                 value = value.through(function(value.array), function.inner)

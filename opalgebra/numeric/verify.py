@@ -18,7 +18,7 @@ from torch import Tensor
 
 from opalgebra.errors import InputError, ModelError
 from opalgebra.expr import Operator
-from opalgebra.facts import Equal
+from opalgebra.facts import Equal, Fact, Form
 from opalgebra.kernel import Theorem
 from opalgebra.numeric import evaluation, roundoff
 from opalgebra.numeric.binding import Binding
@@ -138,6 +138,8 @@ def _(series: Series, binding: Binding) -> Report:
 @_verify.register(Equal)
 def _(statement: Theorem | Equal, binding: Binding) -> Report:
     own = statement.lhs in binding.T.x[1:]
+    for fact in statement.hypotheses if isinstance(statement, Theorem) else ():
+        _refuse_other_split(fact, binding)
     if statement.lhs is statement.rhs and not own:
         raise InputError(
             "both sides are one and the same expression, so that nothing could fail; state an equation of two, or compare "
@@ -170,6 +172,18 @@ def _side(binding: Binding, side: Operator) -> Value:
         torch.cat([value.magnitude for value in values], dim=1),
         max(value.inner for value in values),
     )
+
+
+def _refuse_other_split(fact: Fact, binding: Binding) -> None:
+    if not isinstance(fact, Form):
+        return
+    kind = fact.dressing.operator.kind  # type: ignore[attr-defined]
+    split = binding.split.get(kind, "frozen")
+    if fact.split != split:
+        raise InputError(
+            f"the theorem rests on the form {fact.dressing} = {fact.form} for split: {fact.split}, and this binding has {kind} "
+            f"{split}; bind the model with that split, or use the forms of this one"
+        )
 
 
 def _compare(what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: Tensor, inner: int) -> Report:

@@ -103,7 +103,21 @@ def _factor_rank(factor: Operator) -> tuple[Any, ...]:
         return (0, factor.sort_key, factor.digest)
     if isinstance(factor, Dressed | Source):
         return (1 + isinstance(factor, Source), factor.operator.sort_key, factor.digest)
-    return (3, ("", (), "", b""), factor.digest)
+    return (3, [atom.sort_key for atom in _first_atoms(factor)], factor.digest)
+
+
+def _first_atoms(operator: Operator) -> list[Atom]:
+    """A few of the atoms of an operator, in the order of reading."""
+    found: list[Atom] = []
+    waiting = [operator]
+    for _ in range(64):
+        if not waiting or len(found) == 8:
+            break
+        node = waiting.pop()
+        if isinstance(node, Atom):
+            found.append(node)
+        waiting += reversed(node.parts or node.bodies)
+    return found
 
 
 def _line(notation: Notation, root: Operator, names: dict[Operator, str], maps: frozenset[str], *, top: bool) -> str:
