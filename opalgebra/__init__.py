@@ -6,9 +6,10 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     errors, display, space, scalar, expr    what an expression is
     tensor, trace, adjoint, inverse, ...    nodes of linear operators, and inverses of any
     dressing, atoms, facts, kernel, expand  dressing on states, names, declared facts, theorems, expansion
-    dyson, resolvent                        theorems for any depth, and of inverses
-    matching, rewrite, subwords             wildcards, substitution and collection, repeated subwords
-    series, architecture                    graded Dyson series; the symbolic Transformer
+    matching, rewrite, simplify, subwords   wildcards, substitution and collection, rewriting by facts, repeated subwords
+    dyson, resolvent, direct_sum, network   theorems for any depth, of inverses, of blocks, of all states at once
+    counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
+    series, architecture, frozen            graded Dyson series; the symbolic Transformer; tensor forms of its dressings
     render, parse                           text, Unicode, LaTeX; and back
     lambdify, cas                           functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
@@ -41,6 +42,10 @@ _HOMES = {
     "opalgebra.kernel": "Theorem instantiate left_dist reindex split unfold",
     "opalgebra.dyson": "dyson_theorem",
     "opalgebra.expand": "expand",
+    "opalgebra.counting": "word_count",
+    "opalgebra.calculus": "derivative",
+    "opalgebra.coupling": "coupling grading",
+    "opalgebra.powers": "coefficients",
     "opalgebra.resolvent": "dyson_equation inverse_of_product neumann push_through resolvent_identity resummation",
     "opalgebra.direct_sum": "direct_sum schur_complement self_energy",
     "opalgebra.network": "network network_neumann network_nilpotent network_resolvent network_states propagator",
