@@ -272,17 +272,44 @@ class Series(Displayed):
 
     def propagator(self, selection: tuple[Atom, ...], passed: int = 0) -> Operator:
         """The dressed operator of one selection over the stages after the first `passed`."""
-        chosen = set(selection)
-        factors = []
-        for stage, counted in zip(self.stages[passed:], self.counted[passed:]):
-            here = tuple(vertex for vertex in stage.vertices if vertex in chosen)
-            resummed = tuple(vertex for vertex in stage.vertices if vertex not in counted)
-            if here:
-                factors.append(self.dressed_vertex(stage, here))
-            elif resummed:
-                factors.append(1 + self.dressed_vertex(stage, resummed))
-            factors.append(self._line(stage))
+        chosen: dict[int, list[Atom]] = {}
+        for vertex in selection:
+            chosen.setdefault(self._places[vertex], []).append(vertex)
+        factors: list[Operator] = []
+        for place in range(passed, len(self.stages)):
+            stage = self.stages[place]
+            if place in chosen:
+                factors += [self._counted_vertex(stage, tuple(chosen[place])), self._line(stage)]
+            else:
+                factors += self._passing[place]
         return ordered_product(factors, space=X)
+
+    def _counted_vertex(self, stage: Stage, vertices: tuple[Atom, ...]) -> Operator:
+        """`dressed_vertex`, kept for single vertices."""
+        if len(vertices) > 1:
+            return self.dressed_vertex(stage, vertices)
+        if vertices[0] not in self._single:
+            self._single[vertices[0]] = self.dressed_vertex(stage, vertices)
+        return self._single[vertices[0]]
+
+    @cached_property
+    def _single(self) -> dict[Atom, Operator]:
+        return {}
+
+    @cached_property
+    def _places(self) -> dict[Atom, int]:
+        """The place of each vertex's stage."""
+        return {vertex: place for place, stage in enumerate(self.stages) for vertex in stage.vertices}
+
+    @cached_property
+    def _passing(self) -> tuple[list[Operator], ...]:
+        """The factors of each stage from which no vertex is chosen, identities left out."""
+        found = []
+        for stage, counted in zip(self.stages, map(set, self.counted)):
+            resummed = tuple(vertex for vertex in stage.vertices if vertex not in counted)
+            factors = [1 + self.dressed_vertex(stage, resummed)] if resummed else []
+            found.append([factor for factor in (*factors, self._line(stage)) if not isinstance(factor, Identity)])
+        return tuple(found)
 
     def term(self, order: int, rank: int) -> Operator:
         """The operator of one selection; apply it to `states[0]`."""

@@ -1,8 +1,10 @@
 """The Dyson series: counts against brute force over subsets, terms against ranks, sums against the state they expand."""
 
+import gc
+import tracemalloc
 from dataclasses import FrozenInstanceError
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 from math import comb
 
 import pytest
@@ -299,6 +301,30 @@ wide = oa.transformer(layers=96).dyson()
 def test_terms_and_sources_of_a_huge_order_are_lazy():
     assert next(iter(wide.terms(96))) == wide.term(96, 0)
     assert next(iter(wide.sources(96))).is_state
+
+
+def growth(items):
+    """The memory that is still held after taking every item, in bytes."""
+    tracemalloc.start()
+    try:
+        for _ in items:
+            pass
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_terms_are_iterated_in_constant_memory():
+    wide = oa.transformer(layers=96, heads=96).dyson()
+    assert wide.count(3) == sum(96**heads * comb(96, heads) * comb(96, 3 - heads) for heads in range(4))
+    assert wide.term(3, wide.count(3) - 1).is_linear
+    terms = oa.transformer(layers=24, heads=24).dyson().terms(3)
+    for _ in islice(terms, 1_000):
+        pass
+    kept = []
+    assert growth(islice(terms, 1_000)) < 100_000
+    assert growth(kept.append(term) for term in islice(terms, 1_000)) > 1_000_000
 
 
 # Planted error: the recurrence with bare vertices
