@@ -11,7 +11,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
     series, architecture, frozen            graded Dyson series; the symbolic Transformer; tensor forms of its dressings
     render, parse                           text, Unicode, LaTeX; and back
-    lambdify, cas                           functions of arrays; to and from SymPy
+    arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading and binding
     plot, report, cli                       figures, documents, the command line

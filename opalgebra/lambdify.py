@@ -5,32 +5,52 @@
 
 A linear atom is a matrix (codomain, domain), a state an array (n,), or (n, k) for k states as columns; a nonlinear atom is a
 function of such an array. Then `A @ B` is `a @ b`, `1 + A` adds the identity matrix and not ones, `A**2` is `a @ a`, and
-`F @ s` is `f(s)`. A dressing `F<s>` (a matrix) or a source (a state) has a meaning by a split only, so it needs a value of
-its own, given for the node.
+`F @ s` is `f(s)`. A dressing `F<s>` (a matrix), a source (a state) or the inverse of a nonlinear map (a function) has a value
+of its own, given for the node. Of matrices,
+
+    tensor(A, B)      the Kronecker product; the last factor of a space varies fastest
+    inverse(A)        the solution of a linear system; a singular matrix is refused
+    adjoint(A)        the conjugate transpose, of the standard inner product; transpose(A) without conjugation
+    trace(A, ...)     the sum over the diagonal of these factors
+    function(f, A)    the value of a matrix function f, given by name; only exp is known, of PyTorch arrays
+
+and products and sums over an index are written out: give their lengths, and the symbols of coefficients, values by name.
 
 An operator is turned once into steps, each numbered by what it computes, so that nothing is computed twice; no text is
-evaluated. On a state or an argument only matrix-vector products are made, never matrix-matrix ones. Arrays come from NumPy,
-PyTorch or any library with an array namespace; a coefficient is an integer or the nearest float (a Fraction for arrays of
-objects), and dtypes are promoted by the library. NaN and infinities are not looked for.
+evaluated. On a state or an argument products of words are applied factor by factor, tensor products block by block, so that
+no matrix is made but under inverses, functions, traces and adjoints. Arrays come from NumPy, PyTorch or any library with an
+array namespace; a coefficient is an integer or the nearest float (a Fraction for arrays of objects), and dtypes are promoted
+by the library. NaN and infinities are not looked for.
 """
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, final
 
+from opalgebra.adjoint import AdjointOf, Reversed
+from opalgebra.arrays import Array, Arrays, combination, exponential, gathered, kronecker, scattered, solved, traced
+from opalgebra.commutator import Commutator
 from opalgebra.errors import InputError, LimitError, NotLinearError
-from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, postorder
+from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero
+from opalgebra.function import FunctionOf
+from opalgebra.indexed import OrderedSum
+from opalgebra.inverse import InverseOf
+from opalgebra.kernel import instantiate
 from opalgebra.recursion import Steps, without_recursion
-from opalgebra.space import K, Space
+from opalgebra.scalar import Polynomial, Symbol, is_natural, is_scalar, scalar_of
+from opalgebra.space import Space
+from opalgebra.tensor import Tensor
+from opalgebra.trace import TraceOf
 
 LIMIT = 1_000_000
-Array = Any
-Values = Mapping[str | Operator, Any]
+Values = Mapping[Any, Any]
 Found = dict[Operator, Any]
+Numbers = tuple[tuple[Symbol, Any], ...]
+Spaces = tuple[Space, ...]
 
 MATRIX, POINT, ARGUMENT = -1, -2, -3
 
@@ -38,11 +58,12 @@ MATRIX, POINT, ARGUMENT = -1, -2, -3
 def lambdify(operator: Operator) -> Callable[..., Array]:
     """The function `f(values=None, argument=None, **named)` that computes the operator on arrays.
 
-    `values` maps atoms, names of atoms, dressings and sources to what they stand for; keywords add values by name; values
-    for anything else are ignored. Shapes: (codomain, domain) for a linear map without argument, else (codomain,) or
-    (codomain, k) as the states have. InputError, naming the atom, for a missing value, a shape that does not fit, or arrays
-    of different libraries, devices or (PyTorch) dtypes. NotLinearError for the matrix of a nonlinear map. LimitError for
-    more than a million steps.
+    `values` maps atoms, names of atoms and of functions, dressings, sources and inverses of nonlinear maps to what they stand
+    for, scalar symbols and their names to numbers, and spaces to their sizes where no array tells them; keywords add values by
+    name; values for anything else are ignored. Shapes: (codomain, domain) for a linear map without argument, else (codomain,)
+    or (codomain, k) as the states have. InputError, naming the atom, for a missing value, a shape that does not fit, a matrix
+    to be inverted that is singular, or arrays of different libraries, devices or (PyTorch) dtypes. NotLinearError for the
+    matrix of a nonlinear map. LimitError for more than a million steps.
 
     >>> import numpy as np, opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
@@ -52,11 +73,11 @@ def lambdify(operator: Operator) -> Callable[..., Array]:
     """
     if not isinstance(operator, Operator):
         raise InputError(f"lambdify takes an operator, not {type(operator).__name__}; of a theorem, give .lhs or .rhs")
-    nodes = list(postorder(operator, backgrounds=False))
-    for node in nodes:
-        _refuse_without_arrays(node)
-    leaves = tuple(node for node in nodes if isinstance(node, Atom | Dressed | Source))
-    program = cache(lambda start: _program(operator, start))
+
+    @lru_cache(maxsize=16)
+    def compiled(numbers: Numbers, start: int) -> tuple[Program, tuple[Operator, ...]]:
+        at_values = instantiate(operator, dict(numbers)) if numbers else operator
+        return _program(at_values, start), tuple(dict.fromkeys(_leaves(at_values)))
 
     def function(values: Values | None = None, argument: Array = None, /, **named: Any) -> Array:
         if argument is not None and operator.is_state:
@@ -64,31 +85,65 @@ def lambdify(operator: Operator) -> Callable[..., Array]:
         if argument is None and not operator.is_state and not operator.is_linear:
             raise NotLinearError(f"{operator} is not linear, so it has no matrix; give a state array as the second argument")
         start = POINT if operator.is_state else MATRIX if argument is None else ARGUMENT
-        found = _lookup(leaves, {} if values is None else values, named)
-        return _run(program(start), found, _check(found, operator.domain, argument), argument)
+        given = {} if values is None else values
+        program, leaves = compiled(_numbers(operator, given, named), start)
+        found = _lookup(leaves, given, named)
+        return _run(program, found, _check(found, given, operator.domain, argument), argument)
 
     return function
 
 
-def _refuse_without_arrays(node: Operator) -> None:
-    if not isinstance(node, Atom | Compose | Dressed | Identity | Source | Sum | Zero):
-        raise InputError(f"{node} ({type(node).__name__}) has no array; write it as sums and products")
-    for coefficient in [coefficient for coefficient, _ in node.terms] if isinstance(node, Sum) else []:
-        if not isinstance(coefficient, Fraction):
-            raise InputError(f"the coefficient {coefficient} has symbols and so is no number; give them values")
+def _numbers(operator: Operator, values: Values, named: Mapping[str, Any]) -> Numbers:
+    """The values given for scalar symbols of an operator."""
+    taken = {leaf.name for leaf in operator.atoms}
+    found = []
+    for symbol in sorted(operator.symbols):
+        by_name = [symbol.name] if symbol.name not in taken else []
+        given = [values[key] for key in (symbol, scalar_of(symbol), *by_name) if key in values]
+        given += [named[key] for key in by_name if key in named]
+        if len(given) > 1:
+            raise InputError(f"{symbol.name} is given {len(given)} values; give one, by name or for the symbol")
+        for value in given:
+            if not is_scalar(value) and not is_natural(value):
+                raise InputError(f"{symbol.name} is a scalar symbol and is given as {type(value).__name__}; give a number")
+            found.append((symbol, value))
+    return tuple(found)
+
+
+def _leaves(operator: Operator) -> Iterator[Operator]:
+    """What needs a value, from left to right."""
+    seen: set[Operator] = set()
+    stack = [operator]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Atom | Dressed | Source | FunctionOf) or _is_letter(node):
+            yield node
+        if isinstance(node, OrderedSum):
+            stack.append(_written(node))
+        elif not _is_letter(node):
+            stack += reversed(node.parts)
+
+
+def _is_letter(node: Operator) -> bool:
+    return isinstance(node, InverseOf) and not node.is_linear
 
 
 def _lookup(leaves: tuple[Operator, ...], values: Values, named: Mapping[str, Any]) -> Found:
     """The value of every leaf, given for its node or by its name. InputError when there is none, or more than one."""
-    times = Counter(leaf.name for leaf in leaves if isinstance(leaf, Atom))
+    names: dict[Operator, str] = {leaf: leaf.name for leaf in leaves if isinstance(leaf, Atom | FunctionOf)}
+    owners = Counter(name for name, _ in {(name, leaf if isinstance(leaf, Atom) else name) for leaf, name in names.items()})
     found: Found = {}
     for leaf in leaves:
-        name = leaf.name if isinstance(leaf, Atom) and times[leaf.name] == 1 else ""
-        given = [values[key] for key in (leaf, name) if key in values] + [named[name] for _ in range(name in named)]
+        name = names.get(leaf, "")
+        by_name = [name] if owners[name] == 1 else []
+        given = [values[key] for key in (leaf, *by_name) if key in values] + [named[key] for key in by_name if key in named]
         if len(given) > 1:
             raise InputError(f"{leaf} is given {len(given)} values; give one, by name or for the node")
         found.update((leaf, value) for value in given)
-    missing = [str(leaf) for leaf in leaves if leaf not in found]
+    missing = [str(leaf) for leaf in leaves if leaf not in found and names.get(leaf) != "exp"]
     if missing:
         raise InputError(
             f"no value for {', '.join(missing[:5])}{' ...' * (len(missing) > 5)}; give an atom its value by name, and a "
@@ -100,12 +155,11 @@ def _lookup(leaves: tuple[Operator, ...], values: Values, named: Mapping[str, An
 @final
 @dataclass(frozen=True)
 class Step:
-    """One computation: a leaf (of matrix, state, or applied to its input), a matrix product, or a linear combination."""
+    """One computation from the results of earlier ones."""
 
     number: int
-    leaf: Operator | None
+    operation: Callable[..., Array]
     inputs: tuple[int, ...]
-    coefficients: tuple[Any, ...] = ()
 
 
 Program = tuple[tuple[Step, ...], int, dict[int, list[int]]]
@@ -116,32 +170,68 @@ def _program(operator: Operator, start: int) -> Program:
     steps: list[Step] = []
     known: dict[tuple[Operator, int], int] = {}
 
-    def emit(leaf: Operator | None, inputs: tuple[int, ...], coefficients: tuple[Any, ...] = ()) -> int:
+    def emit(operation: Callable[..., Array], *inputs: int) -> int:
         if len(steps) >= LIMIT:
             raise LimitError(f"the operator needs more than {LIMIT:,} steps; name parts of it, and compute those first")
-        steps.append(Step(len(steps), leaf, inputs, coefficients))
+        steps.append(Step(len(steps), operation, inputs))
         return len(steps) - 1
 
     def computed(node: Operator, at: int) -> Steps[int]:
         """The number under which `node`, applied to what has the number `at`, is computed."""
         if (node, at) in known:
             return known[node, at]
+        place = () if at in (MATRIX, POINT) else (at,)
         if isinstance(node, Compose):
             right = yield computed(node.right, at)
             left = yield computed(node.left, MATRIX if at == MATRIX else right)
-            result = emit(None, (left, right)) if at == MATRIX else left
+            result = emit(_product, left, right) if at == MATRIX else left
         elif isinstance(node, Sum):
             inputs = []
             for _, term in node.terms:
                 number = yield computed(term, at)
                 inputs.append(number)
-            result = emit(None, tuple(inputs), tuple(coefficient for coefficient, _ in node.terms))
+            result = emit(partial(_sum, _coefficients(node)), *inputs)
         elif isinstance(node, Identity) and at != MATRIX:
             result = at
+        elif isinstance(node, Commutator):
+            result = yield computed(node.unfolded, at)
+        elif isinstance(node, OrderedSum):
+            result = yield computed(_written(node), at)
+        elif isinstance(node, Tensor):
+            result = yield side_by_side(node, at)
+        elif isinstance(node, InverseOf) and node.is_linear:
+            inside = yield computed(node.operator, MATRIX)
+            result = emit(partial(_solved, node), inside, *place)
+        elif isinstance(node, Reversed | TraceOf | FunctionOf):
+            if at == MATRIX:
+                inside = yield computed(node.operator, MATRIX)
+                result = emit(partial(_of_matrix, node), inside)
+            else:
+                whole = yield computed(node, MATRIX)
+                result = emit(_product, whole, at)
+        elif isinstance(node, Atom | Dressed | Source | Identity | Zero) or _is_letter(node):
+            result = emit(partial(_leaf, node), *place)
         else:
-            result = emit(node, () if at in (MATRIX, POINT) else (at,))
+            names = ", ".join(sorted(found.name for found in node.symbols))
+            raise InputError(f"{node} is written out to be computed; give {names} a value")
         known[node, at] = result
         return result
+
+    def side_by_side(node: Tensor, at: int) -> Steps[int]:
+        """The Kronecker product; or one block after another, the last first, applied to its own factors of a state."""
+        result = at
+        matrices = []
+        for place in reversed(range(len(node.blocks))):
+            block = node.blocks[place]
+            if at == MATRIX:
+                matrices.append((yield computed(block, MATRIX)))
+            elif not isinstance(block, Identity):
+                before = tuple(other.domain for other in node.blocks[:place])
+                after = tuple(other.codomain for other in node.blocks[place + 1 :])
+                columns = emit(partial(_gathered, before, block.domain, after), result)
+                applied = yield computed(block, columns)
+                result = emit(partial(_scattered, before, block.codomain, after), applied, result)
+        return emit(_kronecker, *reversed(matrices)) if at == MATRIX else result
 
     result = without_recursion(computed(operator, start))
     last = {number: step.number for step in steps for number in step.inputs}
@@ -151,23 +241,43 @@ def _program(operator: Operator, start: int) -> Program:
     return tuple(steps), result, finished
 
 
-def _run(program: Program, found: Found, arrays: "_Arrays", argument: Array) -> Array:
+def _written(total: OrderedSum) -> Operator:
+    """The sum over increasing indices, by its lowest index: `E_n(a..) = E_n(a + 1..) + E_(n-1)(a + 1..) @ B(a)`.
+
+    Holds for all maps, for a sum is distributed from the right.
+    """
+    if isinstance(total.upper, Polynomial) or isinstance(total.order, Polynomial):
+        names = ", ".join(sorted(found.name for found in total.symbols))
+        raise InputError(f"{total} is written out to be computed; give {names} a value")
+    if total.upper * total.order > LIMIT:
+        raise LimitError(f"the operator needs more than {LIMIT:,} steps; name parts of it, and compute those first")
+    empty: Operator = Zero(total.domain, total.codomain)
+    rows: list[Operator] = [Identity(total.domain), *[empty] * total.order]
+    for index in range(total.upper, 0, -1):
+        body = total.opened(index)
+        rows = [rows[0], *(row + shorter @ body for shorter, row in pairwise(rows))]
+    return rows[-1]
+
+
+def _coefficients(total: Sum) -> tuple[Fraction, ...]:
+    for coefficient, _ in total.terms:
+        if isinstance(coefficient, Polynomial):
+            raise InputError(f"the coefficient {coefficient} has symbols and so is no number; give them values")
+    return tuple(coefficient for coefficient, _ in total.terms if isinstance(coefficient, Fraction))
+
+
+def _run(program: Program, found: Found, arrays: Arrays, argument: Array) -> Array:
     steps, result, finished = program
     computed = {ARGUMENT: argument}
     for step in steps:
         inputs = [computed[number] for number in step.inputs]
-        if step.coefficients:
-            computed[step.number] = _combination(step.coefficients, inputs)
-        elif step.leaf is None:
-            computed[step.number] = inputs[0] @ inputs[1]
-        else:
-            computed[step.number] = _leaf(step.leaf, found, arrays, *inputs)
+        computed[step.number] = step.operation(found, arrays, *inputs)
         for number in finished.get(step.number, ()):
             del computed[number]
     return computed[result]
 
 
-def _leaf(leaf: Operator, found: Found, arrays: "_Arrays", *inputs: Array) -> Array:
+def _leaf(leaf: Operator, found: Found, arrays: Arrays, *inputs: Array) -> Array:
     """The matrix or state of a leaf, or its value at an input."""
     if isinstance(leaf, Identity | Zero):
         return arrays.constant(leaf, *inputs)
@@ -181,111 +291,55 @@ def _leaf(leaf: Operator, found: Found, arrays: "_Arrays", *inputs: Array) -> Ar
     return image
 
 
-def _combination(coefficients: tuple[Any, ...], arrays: list[Array]) -> Array:
-    total = None
-    for coefficient, array in zip(coefficients, arrays):
-        term = array if coefficient == 1 else _number(coefficient, array) * array
-        total = term if total is None else total + term
-    return total
+def _product(found: Found, arrays: Arrays, left: Array, right: Array) -> Array:
+    return left @ right
 
 
-def _number(coefficient: Fraction, array: Array) -> int | float | Fraction:
-    if str(getattr(array, "dtype", "")) == "object":
-        return coefficient
-    if coefficient.denominator == 1 and abs(coefficient) < 2**53:
-        return int(coefficient)
-    try:
-        return float(coefficient)
-    except OverflowError:
-        raise InputError("a coefficient is larger than every float; use arrays of exact numbers (dtype=object)") from None
+def _sum(coefficients: tuple[Fraction, ...], found: Found, arrays: Arrays, *inputs: Array) -> Array:
+    return combination(coefficients, inputs)
 
 
-@final
-class _Arrays:
-    """What the arrays of one call agree on: the size of each space, the columns of states, library, device and dtype."""
-
-    def __init__(self) -> None:
-        self.sizes: dict[Space, tuple[int, object]] = {K: (1, "definition")}
-        self.columns: tuple[tuple[int, ...], object] | None = None
-        self.first: tuple[Array, object] | None = None
-
-    def admit(self, name: object, array: Array, *spaces: Space) -> None:
-        """Takes the matrix of a map (codomain, domain), or an array of states in one space. InputError if it does not fit."""
-        shape = getattr(array, "shape", None)
-        space = spaces[0]
-        wanted = f"a matrix ({space}, {spaces[1]})" if len(spaces) == 2 else f"a vector ({space},) or columns ({space}, k)"
-        if shape is None:
-            raise InputError(f"{name} is given as {type(array).__name__}, but {wanted} is expected; give an array")
-        shape = tuple(shape)
-        if len(shape) != 2 and not len(shape) == len(spaces) == 1:
-            raise InputError(f"{name} has the shape {shape}, but {wanted} is expected; give an array of that shape")
-        for space, size in zip(spaces, shape):
-            known, where = self.sizes.setdefault(space, (size, name))
-            if known != size:
-                raise InputError(
-                    f"{name} has the shape {shape}, but {wanted} is expected, and {space} has the size {known} by {where}; "
-                    "give arrays whose sizes fit"
-                )
-        if len(spaces) == 1:
-            columns, where = self.columns = self.columns or (shape[1:], name)
-            if shape[1:] != columns:
-                raise InputError(
-                    f"{name} has {_columns(shape[1:])}, but {where} has {_columns(columns)}; give all states as vectors, or "
-                    "all with as many columns"
-                )
-        known_array, where = self.first = self.first or (array, name)
-        if _make(array) != _make(known_array):
-            raise InputError(f"{name} is {_make(array)}, but {where} is {_make(known_array)}; convert one of them")
-
-    def constant(self, node: Operator, *inputs: Array) -> Array:
-        """The matrix of an identity or zero; a zero state, or the zero that a zero map makes of its input."""
-        spaces = (node.codomain,) if inputs or node.is_state else (node.codomain, node.domain)
-        for space in spaces:
-            if space not in self.sizes:
-                raise InputError(f"{node} needs the size of {space}, and no value on that space gives it; give an argument")
-        if self.first is None or (namespace := _namespace(self.first[0])) is None:
-            raise InputError(f"{node} cannot be made an array, as no value says of which library; give NumPy or PyTorch arrays")
-        array = self.first[0]
-        options = {name: getattr(array, name) for name in ("dtype", "device") if hasattr(array, name)}
-        sizes = [self.sizes[space][0] for space in spaces]
-        if isinstance(node, Identity):
-            return namespace.eye(sizes[0], **options)
-        columns = self.columns[0] if self.columns and len(spaces) == 1 else ()
-        return namespace.zeros((*sizes, *columns), **options)
+def _solved(node: InverseOf, found: Found, arrays: Arrays, matrix: Array, *state: Array) -> Array:
+    return solved(node, matrix, *state)
 
 
-def _check(found: Found, domain: Space, argument: Array) -> _Arrays:
+def _kronecker(found: Found, arrays: Arrays, *matrices: Array) -> Array:
+    return kronecker(*matrices)
+
+
+def _gathered(before: Spaces, space: Space, after: Spaces, found: Found, arrays: Arrays, state: Array) -> Array:
+    return gathered(arrays.size(*before), arrays.size(space), state)
+
+
+def _scattered(before: Spaces, space: Space, after: Spaces, found: Found, arrays: Arrays, image: Array, state: Array) -> Array:
+    return scattered(arrays.size(*before), arrays.size(space), arrays.size(*after), image, state.shape[1:])
+
+
+def _of_matrix(node: Operator, found: Found, arrays: Arrays, matrix: Array) -> Array:
+    """The adjoint, transpose, trace or function of a matrix."""
+    if isinstance(node, TraceOf):
+        return traced(node, arrays.size, matrix)
+    if isinstance(node, FunctionOf):
+        image = found[node](matrix) if node in found else exponential(node, matrix)
+        arrays.admit(f"the value of {node}", image, node.codomain, node.domain)
+        return image
+    return matrix.conj().T if isinstance(node, AdjointOf) else matrix.T
+
+
+def _check(found: Found, values: Values, domain: Space, argument: Array) -> Arrays:
     """The values of a call, checked against each other. InputError naming the first that does not fit."""
-    arrays = _Arrays()
+    arrays = Arrays({space: size for space, size in values.items() if isinstance(space, Space)})
     if argument is not None:
         arrays.admit("the argument", argument, domain)
     for leaf, value in found.items():
-        if leaf.is_state:
+        if isinstance(leaf, FunctionOf):
+            if not callable(value) or hasattr(value, "shape"):
+                raise InputError(f"{leaf.name} is a function of matrices, not {type(value).__name__}; give a function")
+        elif leaf.is_state:
             arrays.admit(leaf, value, leaf.codomain)
         elif leaf.is_linear:
             arrays.admit(leaf, value, leaf.codomain, leaf.domain)
         elif not callable(value) or hasattr(value, "shape"):
             raise InputError(f"{leaf} is not linear, so its value is a function of a state array, not {type(value).__name__}")
+    arrays.settle()
     return arrays
-
-
-def _columns(shape: tuple[int, ...]) -> str:
-    return f"{shape[0]} columns" if shape else "no columns"
-
-
-def _namespace(array: Array) -> Any:
-    """The module of array functions of the library that the array is from; None when it names none."""
-    if hasattr(array, "__array_namespace__"):
-        return array.__array_namespace__()
-    for library, kind in (("torch", "Tensor"), ("numpy", "ndarray")):
-        module = sys.modules.get(library)
-        if module is not None and isinstance(array, getattr(module, kind)):
-            return module
-    return None
-
-
-def _make(array: Array) -> str:
-    """Library and device in words; with the dtype where the library multiplies equal dtypes only."""
-    name = getattr(_namespace(array), "__name__", type(array).__name__)
-    dtype = f" {str(array.dtype).removeprefix('torch.')}" if name == "torch" else ""
-    return f"an array of {name}{dtype}" + (f" on {array.device}" if hasattr(array, "device") else "")

@@ -250,13 +250,11 @@ def broken_structure(tree, facts=()):
     return None
 
 
-@settings(max_examples=200)
 @given(structure.TREES)
 def test_structured_maps_keep_their_meaning_through_sympy(tree):
     assert broken_structure(tree) is None
 
 
-@settings(max_examples=200)
 @given(structure.TREES)
 def test_inverses_that_facts_declare_are_powers_with_the_same_meaning(tree):
     atoms = structure.build(tree).atoms

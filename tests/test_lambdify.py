@@ -3,10 +3,14 @@
 import subprocess
 import sys
 from fractions import Fraction
+from functools import reduce
+from itertools import combinations
+from math import comb
 from random import Random
 
 import numpy as np
 import pytest
+import test_structure as structure
 import torch
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
@@ -17,15 +21,16 @@ from opalgebra import lambdify as lambdify_function
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Source, Sum, Zero, postorder
 from opalgebra.lambdify import lambdify
 from opalgebra.scalar import parameter, symbol
-from opalgebra.space import ONE, K, Space, X
+from opalgebra.space import FEATURES, ONE, K, Space, X
 
-compiler = sys.modules["opalgebra.lambdify"]
+compiler, arrays = sys.modules["opalgebra.lambdify"], sys.modules["opalgebra.arrays"]
 A, B, C = oa.atoms("A B C", kind="linear")
 F, G = oa.atoms("F G", kind="nonlinear")
 x, y = oa.state("x"), oa.state("y")
 Y = Space("hidden")
 UP, DOWN = oa.Atom("U", kind="linear", codomain=Y), oa.Atom("W", kind="linear", domain=Y)
 SIZES = {X: 3, Y: 2, K: 1}
+V, l, L, coupling = oa.family("V", kind="linear"), symbol("l"), symbol("L"), parameter("g")
 a = np.array([[0.0, 1.0], [2.0, 3.0]])
 b = np.array([[1.0, -1.0], [4.0, 0.5]])
 v = np.array([1.0, 2.0])
@@ -270,6 +275,272 @@ def test_values_for_anything_else_are_ignored_and_the_package_name_is_the_functi
     assert lambdify_function is lambdify is oa.lambdify
 
 
+# Tensor products, inverses, adjoints, traces, commutators and functions, against NumPy called on the plain tree
+
+DIMENSIONS = {"positions": 2, "features": 3}
+GIVEN = {Space(name): size for name, size in DIMENSIONS.items()}
+
+
+def shape(space):
+    return tuple(DIMENSIONS[name] for name in space.factors)
+
+
+def drawn(atom, numbers):
+    """The array of an atom of `structure`, of whole numbers as objects or of complex ones."""
+    rows, columns = (int(np.prod(shape(space))) for space in (atom.codomain, atom.domain))
+    random = np.random.default_rng(sum(map(ord, str(atom))))
+    if numbers == "exact":
+        return np.array(random.integers(-3, 4, (rows, columns)).tolist(), dtype=object).reshape((rows, columns))
+    return random.uniform(-1, 1, (rows, columns)) + 1j * random.uniform(-1, 1, (rows, columns))
+
+
+def square_plus_twice(matrix):
+    return matrix @ matrix + 2 * matrix
+
+
+class Brute:
+    """The matrix of a plain tree, by NumPy; remembers the largest entry and the worst condition number that it met."""
+
+    def __init__(self, numbers):
+        self.numbers, self.largest, self.condition = numbers, 1.0, 1.0
+
+    def matrix(self, tree):
+        found = self._matrix(tree)
+        if self.numbers != "exact":
+            self.largest = max(self.largest, np.abs(found).max())
+        return found
+
+    def _matrix(self, tree):
+        match tree:
+            case ("leaf", Atom() as atom):
+                return drawn(atom, self.numbers)
+            case ("leaf", operator):
+                rows, columns = (int(np.prod(shape(space))) for space in (operator.codomain, operator.domain))
+                exact = self.numbers == "exact"
+                return np.eye(rows, columns, dtype=object if exact else complex) * int(isinstance(operator, Identity))
+            case ("sum", terms):
+                return sum((c if self.numbers == "exact" else float(c)) * self.matrix(term) for c, term in terms)
+            case ("compose", left, right):
+                return self.matrix(left) @ self.matrix(right)
+            case ("tensor", left, right):
+                return np.kron(self.matrix(left), self.matrix(right))
+            case ("transpose", inside):
+                return self.matrix(inside).T
+            case ("adjoint", inside):
+                return np.conjugate(self.matrix(inside)).T
+            case ("trace", place, (domain, codomain), inside):
+                whole = self.matrix(inside).reshape(shape(codomain) + shape(domain))
+                kept = np.trace(whole, axis1=place, axis2=len(shape(codomain)) + place)
+                rows = int(np.prod(shape(codomain))) // shape(codomain)[place]
+                return np.array(kept, dtype=whole.dtype).reshape((rows, -1))
+            case ("commutator", left, right):
+                return self.matrix(left) @ self.matrix(right) - self.matrix(right) @ self.matrix(left)
+            case ("function", inside):
+                return square_plus_twice(self.matrix(inside))
+            case ("inverse", inside):
+                whole = self.matrix(inside)
+                self.condition = max(self.condition, np.linalg.cond(whole))
+                return np.linalg.inv(whole) if self.condition < 30 else whole
+
+
+def has_inverse(tree):
+    return "inverse" in str(tree)
+
+
+def broken_structure(tree):
+    """Where a tree without inverses, built and compiled on exact numbers, differs from NumPy; on an argument and without."""
+    operator, right = structure.build(tree), Brute("exact").matrix(tree)
+    values = {**GIVEN, **{atom: drawn(atom, "exact") for atom in operator.atoms}, "exp": square_plus_twice}
+    argument = np.arange(2 * right.shape[1]).reshape((right.shape[1], 2)).astype(object)
+    compiled = lambdify(operator)
+    if operator.atoms and not np.array_equal(compiled(values), right):
+        return "the matrix"
+    for state in (argument, argument[:, 0]):
+        if not np.array_equal(compiled(values, state), right @ state):
+            return "the map"
+    return None
+
+
+@settings(max_examples=200)
+@given(structure.TREES.filter(lambda tree: not has_inverse(tree)))
+def test_structured_maps_compute_exactly_what_numpy_computes(tree):
+    assert broken_structure(tree) is None
+
+
+@given(structure.TREES.filter(has_inverse))
+def test_structured_maps_with_inverses_compute_what_numpy_computes(tree):
+    brute = Brute("float")
+    right = brute.matrix(tree)
+    operator = structure.build(tree)
+    if brute.condition < 30 and operator.atoms:
+        values = {**GIVEN, **{atom: drawn(atom, "float") for atom in operator.atoms}, "exp": square_plus_twice}
+        # at most three inverses inside each other, each of which multiplies an error by the condition number at most
+        bound = 100 * np.finfo(float).eps * brute.condition**3 * brute.largest**3
+        argument = np.linspace(-1, 1, right.shape[1])
+        assert np.abs(lambdify(operator)(values) - right).max(initial=0) <= bound
+        assert np.abs(lambdify(operator)(values, argument.astype(complex)) - right @ argument).max(initial=0) <= bound
+
+
+def on(name, *factors):
+    return oa.Atom(name, kind="linear", domain=Space(*factors), codomain=Space(*factors))
+
+
+POSITION, FEATURE, MIXED = on("P", "positions"), on("Q", "features"), on("M", "positions", "features")
+p, q = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 1.0, 2.0], [1.0, 0.0, -1.0], [5.0, 1.0, 1.0]])
+m = np.arange(36.0).reshape((6, 6)) ** 2 % 7
+
+
+def test_a_tensor_product_is_the_kronecker_product_and_is_applied_without_its_matrix():
+    operator = oa.tensor(POSITION, FEATURE)
+    assert np.array_equal(lambdify(operator)(P=p, Q=q), np.kron(p, q))
+    log, state = [], np.arange(6.0)
+    found = lambdify(operator)({"P": Counted(p, log), "Q": Counted(q, log)}, state)
+    assert np.array_equal(found, np.einsum("ij,kl,jl->ik", p, q, state.reshape(2, 3)).ravel())
+    assert log == [(3, 2), (2, 3)]
+
+
+def test_sizes_of_factors_are_concluded_or_given():
+    assert np.array_equal(lambdify(oa.tensor(POSITION, oa.Identity(FEATURES)) @ MIXED)(P=p, M=m), np.kron(p, np.eye(3)) @ m)
+    assert np.array_equal(lambdify(oa.tensor(POSITION, oa.Identity(FEATURES)))({FEATURES: 3}, P=p), np.kron(p, np.eye(3)))
+    partial = oa.trace(MIXED, "features")
+    assert np.array_equal(lambdify(partial)({FEATURES: 3}, M=m), np.einsum("iaja->ij", m.reshape(2, 3, 2, 3)))
+    other = oa.trace(MIXED, "positions")
+    assert np.array_equal(lambdify(other)({FEATURES: 3}, M=m), np.einsum("aiaj->ij", m.reshape(2, 3, 2, 3)))
+    assert np.array_equal(lambdify(oa.trace(MIXED))(M=m), [[np.trace(m)]])
+    assert refused(oa.InputError, lambda: lambdify(partial)(M=m)) == (
+        "a factor of a space needs the size of features, and no value on that space gives it; give an argument or {space: size}"
+    )
+    assert refused(oa.InputError, lambda: lambdify(MIXED @ oa.tensor(POSITION, FEATURE))(M=m, P=p, Q=np.eye(2))) == (
+        "X has the size 6 by M, which its factors of known size, together 4, do not fit; give arrays whose sizes fit"
+    )
+    assert refused(oa.InputError, lambda: lambdify(A)({X: -1}, A=a)) == (
+        "the size of X is given as -1; give a natural number, and 1 for K"
+    )
+
+
+def test_an_inverse_solves_and_a_singular_matrix_is_refused_with_its_place():
+    assert np.allclose(lambdify(oa.inverse(A))(A=a), np.linalg.inv(a), rtol=1e-14)
+    assert np.allclose(lambdify(oa.inverse(1 - A) @ x)(A=a, x=v), np.linalg.solve(np.eye(2) - a, v), rtol=1e-14)
+    singular = np.array([[1.0, 2.0], [2.0, 4.0]])
+    for values, dtype in (({"A": singular}, "float64"), ({"A": torch.tensor(singular, dtype=torch.float32)}, "float32")):
+        assert refused(oa.InputError, lambda values=values: lambdify(A @ oa.inverse(A))(values)) == (
+            f"inverse(A) has no value: the matrix of A is singular to the precision of {dtype}, with the rank 1 of 2; give "
+            "other values"
+        )
+    nearly = singular + np.array([[0, 0], [0, 1e-17]])
+    assert "is singular" in refused(oa.InputError, lambda: lambdify(oa.inverse(A) @ x)(A=nearly, x=v))
+    assert refused(oa.InputError, lambda: lambdify(oa.inverse(UP))(U=np.ones((3, 2)))) == (
+        "inverse(U) has no value: the matrix of U has the shape (3, 2)"
+    )
+    assert refused(oa.InputError, lambda: lambdify(oa.inverse(A))(A=np.eye(2).astype(object))) == (
+        "inverse(A) cannot be computed of an array of numpy on cpu with the dtype object; use arrays of floats"
+    )
+    assert "inverse(A) cannot be computed" in refused(oa.InputError, lambda: lambdify(oa.inverse(A))(A=np.full((2, 2), np.nan)))
+
+
+def test_the_inverse_of_a_nonlinear_map_has_a_value_of_its_own():
+    operator = A @ oa.inverse(F) @ x
+    assert np.array_equal(lambdify(operator)({oa.inverse(F): np.arctan, "A": a, "x": v}), a @ np.arctan(v))
+    assert "no value for inverse(F)" in refused(oa.InputError, lambda: lambdify(operator)(A=a, x=v, F=np.tan))
+
+
+def test_adjoints_conjugate_and_transposes_do_not():
+    c = a + 1j * b
+    assert np.array_equal(lambdify(oa.adjoint(A @ B))(A=c, B=b), (c @ b).conj().T)
+    assert np.array_equal(lambdify(oa.transpose(A @ B))(A=c, B=b), (c @ b).T)
+    assert np.array_equal(lambdify(oa.adjoint(oa.transpose(A)) @ x)(A=c, x=v), c.conj() @ v)
+    assert np.array_equal(lambdify(oa.commutator(A, B) @ x)(A=c, B=b, x=v), c @ (b @ v) - b @ (c @ v))
+
+
+def test_functions_of_matrices_are_given_by_name_and_pytorch_knows_exp():
+    operator = oa.function("exp", A)
+    assert np.array_equal(lambdify(operator)(A=a, exp=square_plus_twice), a @ a + 2 * a)
+    assert np.array_equal(lambdify(operator @ x)({operator: square_plus_twice}, A=a, x=v), (a @ a + 2 * a) @ v)
+    assert torch.equal(lambdify(operator)(A=torch.tensor(a)), torch.linalg.matrix_exp(torch.tensor(a)))
+    both = oa.function("log", A) + oa.function("log", B)
+    assert np.array_equal(lambdify(both)(A=a, B=b, log=np.cos), np.cos(a) + np.cos(b))
+    assert refused(oa.InputError, lambda: lambdify(operator)(A=a)) == (
+        "function(exp, A) needs a matrix exponential, which an array of numpy on cpu has none of; give the function exp by name"
+    )
+    assert "no value for function(log, A)" in refused(oa.InputError, lambda: lambdify(oa.function("log", A))(A=a))
+    assert refused(oa.InputError, lambda: lambdify(operator)(A=a, exp=b)) == (
+        "exp is a function of matrices, not ndarray; give a function"
+    )
+    assert "the value of function(exp, A) has the shape (1, 2)" in refused(
+        oa.InputError, lambda: lambdify(operator)(A=a, exp=lambda matrix: matrix[:1])
+    )
+
+
+def test_torch_computes_every_structure_with_gradients():
+    operator = oa.trace(oa.inverse(1 + oa.adjoint(MIXED) @ MIXED) @ oa.tensor(POSITION, oa.function("exp", FEATURE)))
+    arrays_of = {"M": torch.tensor(m / 10, requires_grad=True), "P": torch.tensor(p), "Q": torch.tensor(q)}
+    found = lambdify(operator)(arrays_of)
+    whole = np.linalg.inv(np.eye(6) + (m / 10).T @ (m / 10)) @ np.kron(p, torch.linalg.matrix_exp(torch.tensor(q)).numpy())
+    assert np.allclose(found.detach().numpy(), np.trace(whole), rtol=1e-12)
+    found.sum().backward()
+    assert arrays_of["M"].grad.abs().sum() > 0
+
+
+# Symbols, and products and sums over an index
+
+
+def members(length):
+    random = np.random.default_rng(0)
+    return {f"V{n}": np.array(random.integers(-3, 4, (2, 2)).tolist(), dtype=object) for n in range(length + 2)}
+
+
+def test_symbols_of_coefficients_and_indices_take_numbers():
+    assert np.array_equal(lambdify(coupling**2 * A + 1)(A=a, g=3), 9 * a + np.eye(2))
+    assert np.array_equal(lambdify(coupling * A)({coupling: Fraction(1, 2)}, A=a), a / 2)
+    assert np.array_equal(lambdify(l * V[l + 1] @ A)(A=a, l=2, V3=b), 2 * b @ a)
+    assert "L = 1/2 was asked" in refused(oa.InputError, lambda: lambdify(L * A)(A=a, L=0.5))
+    assert refused(oa.InputError, lambda: lambdify(L * A)({L: 2}, A=a, L=2)) == (
+        "L is given 2 values; give one, by name or for the symbol"
+    )
+    assert refused(oa.InputError, lambda: lambdify(L * A)(A=a, L=a)) == (
+        "L is a scalar symbol and is given as ndarray; give a number"
+    )
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+def test_products_and_sums_over_an_index_are_those_of_their_members(length):
+    values = members(length)
+    one = np.eye(2, dtype=object)
+    product, total = one, 0 * one
+    for n in range(1, length + 1):
+        product, total = (one + values[f"V{n}"] @ values[f"V{n + 1}"]) @ product, total + n * values[f"V{n}"]
+    values |= {"A": 0 * one, "L": length, "x": v}
+    assert np.array_equal(lambdify(A + oa.ordered_product(1 + V[l] @ V[l + 1], l, 1, L))(values), product)
+    assert np.array_equal(lambdify(A + oa.indexed_sum(l * V[l], l, 1, L))(values), total)
+    assert np.array_equal(lambdify(oa.indexed_sum(l * V[l] @ x, l, 1, L) + x)(values), total @ v + v)
+
+
+@pytest.mark.parametrize("order", range(5))
+def test_an_ordered_sum_is_the_sum_over_increasing_words_of_any_maps(order):
+    nonlinear = oa.family("W", kind="nonlinear")
+    squares = {f"W{n}": lambda state, n=n: state * state + n for n in range(1, 5)}
+    state, expected = np.array([1, 2], dtype=object), np.array([0, 0], dtype=object)
+    for word in combinations(range(1, 5), order):
+        image = state
+        for n in word:
+            image = image * image + n
+        expected = expected + image
+    for bound in (4, L):
+        total = oa.ordered_sum(nonlinear[l], l, bound, order)
+        assert np.array_equal(lambdify(total)({**squares, L: 4}, state), expected)
+    linear, values, one = oa.ordered_sum(V[l], l, L, order), members(4), np.eye(2, dtype=object)
+    chosen = combinations(range(1, 5), order)
+    words = [reduce(lambda image, n: values[f"V{n}"] @ image, word, one) for word in chosen]
+    assert np.array_equal(lambdify(linear + A)({**values, "A": 0 * one}, L=4), sum(words))
+
+
+def test_a_long_ordered_sum_takes_steps_in_proportion_to_length_and_order(monkeypatch):
+    total = oa.ordered_sum(A, l, 80, 40)
+    assert lambdify(total)(A=np.array([[1]], dtype=object)).tolist() == [[comb(80, 40)]]
+    monkeypatch.setattr(compiler, "LIMIT", 1_000)
+    assert "more than 1,000 steps" in refused(oa.LimitError, lambda: lambdify(total)(A=np.eye(1)))
+
+
 # Sharing and order of evaluation
 
 
@@ -439,10 +710,13 @@ OTHER = oa.Atom("A", kind="nonlinear")
             "the value of F is given as NoneType, but a vector (X,) or columns (X, k) is expected; give an array",
         ),
         (lambda: lambdify(x)(None, v, x=v), "x is a state and acts on nothing; call it without an argument"),
-        (lambda: lambdify(oa.Identity())(), "1 needs the size of X, and no value on that space gives it; give an argument"),
+        (
+            lambda: lambdify(oa.Identity())(),
+            "1 needs the size of X, and no value on that space gives it; give an argument or {space: size}",
+        ),
         (
             lambda: lambdify(Zero(X, Y))(None, v),
-            "zero(X, hidden) needs the size of hidden, and no value on that space gives it; give an argument",
+            "zero(X, hidden) needs the size of hidden, and no value on that space gives it; give an argument or {space: size}",
         ),
         (
             lambda: lambdify(oa.Identity(K))(),
@@ -469,16 +743,17 @@ def test_arrays_of_two_libraries_or_of_two_torch_dtypes_are_refused():
     )
 
 
-def test_symbolic_coefficients_and_lengths_are_refused():
-    index, length, coupling = symbol("l"), symbol("L"), parameter("g")
-    assert refused(oa.InputError, lambda: lambdify(A + coupling * B)) == (
+def test_symbols_without_a_value_are_refused():
+    assert refused(oa.InputError, lambda: lambdify(A + coupling * B)(A=a, B=b)) == (
         "the coefficient g has symbols and so is no number; give them values"
     )
-    V = oa.family("V", kind="linear")
-    assert refused(oa.InputError, lambda: lambdify(A @ oa.ordered_product(1 + V[index], index, 1, length))) == (
-        "ordered_product(1 + V[l], l, 1, L) (OrderedProduct) has no array; write it as sums and products"
+    assert refused(oa.InputError, lambda: lambdify(A @ oa.ordered_product(1 + V[l], l, 1, L))(A=a)) == (
+        "ordered_product(1 + V[l], l, 1, L) is written out to be computed; give L a value"
     )
-    assert np.array_equal(lambdify(V[index] @ A)({V[index]: b, A: a}), b @ a)
+    assert refused(oa.InputError, lambda: lambdify(oa.ordered_sum(V[l], l, L, 2))()) == (
+        "ordered_sum(V[l], l, L, 2) is written out to be computed; give L a value"
+    )
+    assert np.array_equal(lambdify(V[l] @ A)({V[l]: b, A: a}), b @ a)
 
 
 def test_a_nonlinear_map_has_no_matrix():
@@ -499,14 +774,14 @@ def assert_search_finds(broken, examples):
 
 
 def test_planted_number_as_a_matrix_of_ones_is_found(monkeypatch):
-    constant = compiler._Arrays.constant
+    constant = arrays.Arrays.constant
 
     def ones(self, node, *inputs):
         found = constant(self, node, *inputs)
         return np.ones_like(found) if isinstance(node, Identity) else found
 
     assert broken_matrix(1 + A) is None
-    monkeypatch.setattr(compiler._Arrays, "constant", ones)
+    monkeypatch.setattr(arrays.Arrays, "constant", ones)
     assert broken_matrix(A @ B) is None
     assert broken_matrix(1 + A) is not None
     assert_search_finds(broken_matrix, SMALL)
@@ -530,7 +805,8 @@ def test_planted_product_in_the_wrong_order_is_found(monkeypatch):
 
     def backwards(program, *rest):
         steps, result, finished = program
-        turned = [s if s.leaf is not None or s.coefficients else compiler.Step(s.number, None, s.inputs[::-1]) for s in steps]
+        product = compiler._product
+        turned = [s if s.operation is not product else compiler.Step(s.number, product, s.inputs[::-1]) for s in steps]
         return run((turned, result, finished), *rest)
 
     monkeypatch.setattr(compiler, "_run", backwards)
@@ -540,7 +816,51 @@ def test_planted_product_in_the_wrong_order_is_found(monkeypatch):
 
 
 def test_planted_forgotten_coefficient_is_found(monkeypatch):
-    monkeypatch.setattr(compiler, "_number", lambda coefficient, array: 1)
+    monkeypatch.setattr(arrays, "_number", lambda coefficient, array: 1)
     assert broken_matrix(A + B) is None
     assert broken_matrix(A - B) is not None
     assert_search_finds(broken_matrix, SMALL)
+
+
+EXACT_TREES = structure.TREES.filter(lambda tree: not has_inverse(tree))
+
+
+def test_planted_kronecker_product_in_the_wrong_order_is_found(monkeypatch):
+    kronecker = compiler.kronecker
+    monkeypatch.setattr(compiler, "kronecker", lambda *matrices: kronecker(*reversed(matrices)))
+    assert broken_structure(("tensor", ("leaf", structure.A), ("leaf", structure.B))) is not None
+    assert_search_finds(broken_structure, EXACT_TREES)
+
+
+def test_planted_block_applied_to_the_wrong_factor_is_found(monkeypatch):
+    gathered = compiler.gathered
+    monkeypatch.setattr(compiler, "gathered", lambda before, size, state: gathered(1, size, state))
+    assert broken_structure(("tensor", ("leaf", structure.A), ("leaf", structure.B))) is not None
+    assert_search_finds(broken_structure, EXACT_TREES)
+
+
+def test_planted_trace_over_the_wrong_factor_is_found(monkeypatch):
+    traced = compiler.traced
+
+    def shifted(node, size, matrix):
+        return traced(node, lambda space: size(space) if space.factors else 2, matrix)
+
+    monkeypatch.setattr(compiler, "traced", shifted)
+    assert_search_finds(broken_structure, EXACT_TREES)
+
+
+def test_planted_adjoint_that_forgets_to_transpose_is_found(monkeypatch):
+    of_matrix = compiler._of_matrix
+    monkeypatch.setattr(
+        compiler, "_of_matrix", lambda node, *rest: rest[-1] if isinstance(node, compiler.Reversed) else of_matrix(node, *rest)
+    )
+    assert broken_structure(("adjoint", ("leaf", structure.M))) is not None
+
+
+def test_planted_ordered_sum_that_repeats_an_index_is_found(monkeypatch):
+    written = compiler._written
+    monkeypatch.setattr(compiler, "_written", lambda total: written(total) + total.opened(1) @ total.opened(1))
+    total = oa.ordered_sum(V[l], l, 3, 2)
+    values = members(3)
+    words = sum(values[f"V{j}"] @ values[f"V{i}"] for i, j in combinations(range(1, 4), 2))
+    assert not np.array_equal(lambdify(total)(values), words)

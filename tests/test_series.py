@@ -324,7 +324,7 @@ def test_terms_are_iterated_in_constant_memory():
         pass
     kept = []
     assert growth(islice(terms, 1_000)) < 100_000
-    assert growth(kept.append(term) for term in islice(terms, 1_000)) > 1_000_000
+    assert growth(kept.append(term) for term in islice(terms, 1_000)) > 500_000
 
 
 # Planted error: the recurrence with bare vertices
