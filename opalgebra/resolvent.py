@@ -77,10 +77,16 @@ def resummation(resummed: Operator, rest: Operator) -> Theorem:
 
     For linear B and every map C, both maps of one space. NotLinearError when B is not linear.
     """
+    factor = 1 - resummed - rest
+    return _resummed(resummed, rest, inverse(factor), assume(Inverse(factor)))
+
+
+def _resummed(resummed: Operator, rest: Operator, resolvent: Operator, solved: Theorem) -> Theorem:
+    """`R = G + G @ C @ R` from `(1 - B - C) @ R = 1`."""
     factor, part = 1 - resummed - rest, 1 - resummed
-    resolvent, propagator = inverse(factor), inverse(part)
+    propagator = inverse(part)
     opened = _acted(propagator, factor, resolvent)
-    whole = trans(sym(opened), cong(compose, propagator, assume(Inverse(factor))))
+    whole = trans(sym(opened), cong(compose, propagator, solved))
     moved = sym(_acted(propagator, rest, resolvent))
     alone = trans(sym(_acted(propagator, part, resolvent)), cong(compose, assume(Inverse(part), "left"), resolvent))
     return trans(sym(alone), cong(add, whole, moved))
@@ -99,13 +105,12 @@ def dyson_equation(operator: Operator, projector: Operator) -> Theorem:
     projector for the equation to hold. NotLinearError when A or P is not linear.
     """
     irreducible, returning = (1 - projector) @ operator, projector @ operator
-    minus = -1 * Identity(operator.domain)
-    parted = cong(add, refl(1 - returning), cong(compose, minus, right_dist(1 - projector, operator)))
-    same = cong(inverse, parted)
-    found = resummation(irreducible, returning)
-    propagator = inverse(1 - irreducible)
-    put = cong(add, refl(propagator), cong(compose, propagator @ returning, same))
-    return trans(sym(same), trans(found, put))
+    one, minus = Identity(operator.domain), -1 * Identity(operator.domain)
+    left, right = (cong(compose, minus, right_dist(factor, operator)) for factor in (projector, 1 - projector))
+    parted = cong(add, cong(add, one, left), right)
+    resolvent = inverse(1 - operator)
+    solved = trans(cong(compose, parted, resolvent), assume(Inverse(1 - operator)))
+    return _resummed(irreducible, returning, resolvent, solved)
 
 
 def claimed(theorem: Theorem, lhs: Operator, rhs: Operator) -> Theorem:

@@ -1,9 +1,10 @@
 """Simplification by declared facts: a sum of words, in which every word that a fact rewrites has been rewritten.
 
 Each fact is an equation between sums of words, and becomes a rule: the largest word of the equation, by number of letters
-and then by name, is replaced by the rest. Two exceptions: `Homogeneous` takes positive factors out of an argument, and
-`Form` always puts the form for the dressing. The words are read in tensor products, inverses, traces and under the
-binders of indices as well, and sums over an index are taken around a word; backgrounds are left alone.
+and then by name, is replaced by the rest; rules are rewritten by each other once. Two exceptions: `Homogeneous` takes
+positive factors out of an argument, and `Form` always puts the form for the dressing. The words are read in tensor
+products, inverses, traces and under the binders of indices as well, and sums over an index are taken around a word;
+backgrounds are left alone.
 
 Nothing here is trusted: each step is a theorem of the kernel, and the facts used are the hypotheses of the result. Two
 equal operators may have different results, for the rules are not completed; the same result always proves them equal.
@@ -74,9 +75,13 @@ class _Simplifier:
         self.members: list[Operator] = []
         self.met: set[Operator] = set()
         self.known: dict[Operator, Theorem] = {}
+        self.blocked: Operator | None = None
         for fact in others:
             if not _families(fact):
                 self.declare(fact)
+        forms = {fact.dressing for fact in others if isinstance(fact, Form)}
+        for word in [word for word in self.rules if word not in forms]:
+            self.reduce_rule(word)
 
     def declare(self, fact: Fact, *members: Operator) -> None:
         """The rules of a fact, for members of its families."""
@@ -90,11 +95,27 @@ class _Simplifier:
             statements = [assume(fact, *members)]
         for statement in statements:
             rule = statement if isinstance(fact, Form) else self.oriented(statement)
-            while rule is not None and rule.lhs in self.rules:
-                rule = self.oriented(trans(sym(self.rules[rule.lhs]), rule))
-            if rule is not None:
-                self.rules[rule.lhs] = rule
-                self.head = None
+            self.add(rule)
+
+    def add(self, rule: Theorem | None) -> None:
+        """A rule more; when there is one of the same word, that both have equal right sides."""
+        while rule is not None and rule.lhs in self.rules:
+            rule = self.oriented(trans(sym(self.rules[rule.lhs]), rule))
+        if rule is not None:
+            self.rules[rule.lhs] = rule
+            self.head = None
+
+    def reduce_rule(self, word: Operator) -> None:
+        """Rewrites both sides of the rule of a word by the others, and what stands inside its letters."""
+        rule, self.blocked = self.rules[word], word
+        lhs, rhs = (without_recursion(self.reduced(side)) for side in (rule.lhs, rule.rhs))
+        self.blocked = None
+        self.known.clear()
+        if lhs.rhs is not word or rhs.rhs is not rhs.lhs:
+            renewed = self.oriented(trans(sym(lhs), trans(rule, rhs)))
+            if renewed is not None:
+                del self.rules[word]
+                self.add(renewed)
 
     def oriented(self, statement: Theorem) -> Theorem | None:
         """From an equation, `w = the rest` for its largest word w; None when both sides expand to the same."""
@@ -177,7 +198,7 @@ class _Simplifier:
         if self.head is None:
             self.head = longest_first(self.rules)
         found = self.head(word)
-        if found is not None:
+        if found is not None and found[0].lhs is not self.blocked:
             rule, rest = found
             distributed = all(map(_is_word, factors(rule.rhs))) and (rest is None or _is_word(rest))
             return (rule if rest is None else cong(compose, rule, rest)), distributed

@@ -83,6 +83,14 @@ def test_the_self_energy_sums_what_leaves_a_part_and_comes_back():
     assert counterexample(theorem.lhs, oa.inverse(1 - A - B @ C), interpretations=MODELS) is not None
 
 
+def test_blocks_that_are_made_of_the_same_operators():
+    a, b = oa.atoms("a b", kind="linear")
+    theorem = oa.self_energy(a, b, a, b)
+    assert theorem.rhs == oa.inverse(1 - a - b @ oa.inverse(1 - b) @ a)
+    both = oa.direct_sum(oa.X, oa.X)
+    assert oa.schur_complement(a, b, b, a @ a).lhs.domain == both.space
+
+
 def test_a_self_energy_of_a_site_with_known_numbers():
     """G = (z - H)^-1 at z = 5: Sigma = 7, G_11 = 1/(z - 1 - Sigma) = -1/3."""
     site, rest = oa.K, oa.Space("rest")

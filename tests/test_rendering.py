@@ -449,6 +449,46 @@ def test_a_document_with_odd_names_compiles(tmp_path):
     assert "Missing character" not in compile_with_pdflatex(document(values, title="Odd names"), tmp_path)
 
 
+P0 = oa.Atom("P0", kind="linear")
+
+
+def facts_and_theorems():
+    """One fact of every kind, and theorems with few and with many hypotheses."""
+    P, n = oa.family("P", kind="linear"), oa.symbol("n")
+    stack = oa.transformer(1, heads=2)
+    forms = oa.frozen_forms(oa.dressed(stack.operator, stack.x[0]))
+    head = next(fact.dressing for fact in forms if isinstance(fact, oa.Form) and fact.dressing.operator.kind == "ffn")
+    return [
+        oa.Linear(F), oa.Equal(A @ B, A), oa.Commute(P, A @ B), oa.Homogeneous(F), oa.Idempotent(1 - A), oa.Nilpotent(A, n),
+        oa.Inverse(1 - F), oa.Inverse(A, B), oa.Adjoint(A, A), oa.Causal(F, P), *forms[:3], oa.simplify(head, facts=forms),
+        oa.expand(F @ (A + B), facts=[oa.Linear(F)]), oa.schur_complement(*oa.atoms("A B C D", kind="linear")),
+        oa.network_states(oa.network([F, F, F, F])), oa.self_energy(A, B, A, B),
+    ]  # fmt: skip
+
+
+def test_the_hypotheses_of_a_theorem_are_printed_with_it():
+    theorem = oa.simplify(P0 @ (A + P0) @ P0, facts=[oa.Idempotent(P0)])
+    assert str(theorem) == "|- [P0 idempotent] P0 @ (A + P0) @ P0 = P0 + P0 @ A @ P0"
+    assert latex(theorem).startswith(r"P_{0}\ \text{idempotent} \;\vdash\; ")
+    declared = oa.Form(oa.dressed(F, (1 + F) @ x), A, "frozen")
+    form = oa.simplify(oa.dressed(F, (1 + F) @ x) @ x, facts=[declared])
+    assert repr(form) == "⊢ [F⟨x₁⟩ = A for split: frozen] F⟨x₁⟩ x = A x where x₁ = (1 + F)x"
+    assert latex(form) == (
+        r"F\langle x_{1}\rangle = A\ \text{(frozen)} \;\vdash\; F\langle x_{1}\rangle\,x = A\,x \quad\text{where}\quad "
+        r"x_{1} = (1 + F)x"
+    )
+    many = oa.network_states(oa.network([F] * 6))
+    assert f"... {len(many.hypotheses)} hypotheses]" in repr(many)
+    assert rf"\ldots\ ({len(many.hypotheses)}\ \text{{hypotheses}}) \;\vdash" in latex(many)
+    assert "..." not in str(many)
+
+
+@pytest.mark.tex
+def test_a_document_with_every_fact_and_theorems_under_them_compiles(tmp_path):
+    log = compile_with_pdflatex(document(facts_and_theorems(), title="Facts"), tmp_path)
+    assert "Missing character" not in log
+
+
 @pytest.mark.tex
 def test_the_check_of_compilation_fails_on_a_wrong_document(tmp_path):
     with pytest.raises(AssertionError, match="Undefined control sequence"):

@@ -81,7 +81,10 @@ def test_dysons_equation_with_respect_to_a_projector():
     theorem = oa.dyson_equation(A, P)
     R, D = oa.inverse(1 - A), oa.inverse(1 - (1 - P) @ A)
     assert (theorem.lhs, theorem.rhs) == (R, D + D @ P @ A @ R)
-    assert holds(theorem) and holds(oa.dyson_equation(A @ B + C, P + B))
+    composite = oa.dyson_equation(A @ B + C, P + B)
+    assert composite.lhs == oa.inverse(1 - A @ B - C)
+    assert composite.hypotheses == {oa.Inverse(1 - A @ B - C), oa.Inverse(1 - (1 - P - B) @ (A @ B + C))}
+    assert holds(theorem) and holds(composite)
     assert counterexample(R, D + R @ P @ A @ R) is not None
 
 

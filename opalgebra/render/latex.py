@@ -6,12 +6,25 @@ from typing import Any
 
 from opalgebra.adjoint import AdjointOf, TransposeOf
 from opalgebra.architecture import Architecture
+from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator
-from opalgebra.expr import Atom, Index, Operator
-from opalgebra.facts import Equal
+from opalgebra.expr import Atom, Compose, Index, Operator, Sum, as_index
+from opalgebra.facts import (
+    Adjoint,
+    Causal,
+    Commute,
+    Equal,
+    Fact,
+    Form,
+    Homogeneous,
+    Idempotent,
+    Inverse,
+    Linear,
+    Nilpotent,
+)
 from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
-from opalgebra.inverse import InverseOf
+from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem
 from opalgebra.render.text import between, source_name, traced_names
 from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, word, write
@@ -21,6 +34,7 @@ from opalgebra.space import Kind
 from opalgebra.tensor import Tensor
 from opalgebra.trace import TraceOf
 
+_HYPOTHESES = 8
 _GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
     "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
@@ -136,9 +150,48 @@ def _where(written: Written) -> str:
     return rf" \quad\text{{where}}\quad {clauses}"
 
 
-def _equation(value: Theorem | Equal) -> str:
-    written = write(LATEX, value.lhs, value.rhs)
-    return f"{written.lines[0]} = {written.lines[1]}{_where(written)}"
+def _equation(value: Theorem | Equal, turnstile: str = "") -> str:
+    stated = _hypotheses(value)
+    operators = [part for parts in stated for part in parts if isinstance(part, Operator)]
+    written = write(LATEX, value.lhs, value.rhs, *operators)
+    lines = iter(written.lines[2:])
+    filled = ("".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in stated)
+    hypotheses = r",\; ".join(filled) + r" \;" if stated else ""
+    return f"{hypotheses}{turnstile}{written.lines[0]} = {written.lines[1]}{_where(written)}"
+
+
+def _hypotheses(value: Theorem | Equal) -> list[list[str | Operator]]:
+    """The parts of each hypothesis of a theorem in a fixed order; of very many, some and their number."""
+    facts = sorted(value.hypotheses, key=str) if isinstance(value, Theorem) else []
+    more: list[list[str | Operator]] = [[rf"\ldots\ ({len(facts)}\ \text{{hypotheses}})"]] if len(facts) > _HYPOTHESES else []
+    return [*(_fact(fact) for fact in facts[:_HYPOTHESES]), *more]
+
+
+def _fact(fact: Fact) -> list[str | Operator]:
+    match fact:
+        case Inverse(operator, InverseOf() as letter):
+            return [letter, r"\ \text{exists}"]
+        case Inverse(operator, other) if other is not None:
+            return [other, " = ", inverse(operator)]
+        case Equal() | Adjoint():
+            equation = fact.equation()
+            return [equation.lhs, " = ", equation.rhs]
+        case Form(dressing, form, split):
+            return [dressing, " = ", form, rf"\ \text{{({split})}}"]
+        case Commute(left, right):
+            return [*_operand(left), r",\, ", *_operand(right), r"\ \text{commute}"]
+        case Nilpotent(operator, power):
+            return ["{", *_operand(operator), f"}}^{{{_index(power)}}} = 0"]
+        case Linear(operator) | Homogeneous(operator) | Idempotent(operator) | Causal(operator):
+            return [*_operand(operator), rf"\ \text{{{type(fact).__name__.lower()}}}"]
+    raise TypeError(f"{type(fact).__name__} has no LaTeX form")
+
+
+def _operand(operand: Any) -> list[str | Operator]:
+    """An operator, in brackets where it is no letter; the general member of a family."""
+    if isinstance(operand, Family):
+        return [_name(operand.name, (as_index(symbol("l"), of=operand.name),))]
+    return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [operand]
 
 
 @singledispatch
@@ -155,12 +208,20 @@ def _(value: Operator) -> str:
 
 @latex.register
 def _(value: Theorem) -> str:
-    return rf"\vdash\; {_equation(value)}"
+    return _equation(value, r"\vdash\; ")
 
 
 @latex.register
 def _(value: Equal) -> str:
     return _equation(value)
+
+
+@latex.register
+def _(value: Fact) -> str:
+    parts = _fact(value)
+    written = write(LATEX, *(part for part in parts if isinstance(part, Operator)))
+    lines = iter(written.lines)
+    return "".join(next(lines) if isinstance(part, Operator) else part for part in parts) + _where(written)
 
 
 @latex.register

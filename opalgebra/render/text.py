@@ -228,10 +228,21 @@ def _declared_name(atom: Atom) -> str:
 
 
 def _equation(notation: Notation, value: Theorem | Equal, turnstile: str) -> str:
-    written = write(notation, value.lhs, value.rhs)
-    declared = sorted(map(str, value.hypotheses)) if isinstance(value, Theorem) else []
-    hypotheses = f"[{', '.join(declared)}] " if declared else ""
+    stated = shown_hypotheses(value, notation.elide)
+    operators = [part for parts in stated for part in parts if isinstance(part, Operator)]
+    written = write(notation, value.lhs, value.rhs, *operators)
+    lines = iter(written.lines[2:])
+    filled = ("".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in stated)
+    hypotheses = f"[{', '.join(filled)}] " if stated else ""
     return f"{turnstile}{hypotheses}{written.lines[0]} = {written.lines[1]}{_where(written)}"
+
+
+def shown_hypotheses(value: Theorem | Equal, elide: int | None) -> list[list[str | Operator]]:
+    """The parts of each hypothesis of a theorem in a fixed order; of very many, some and their number."""
+    facts = sorted(value.hypotheses, key=str) if isinstance(value, Theorem) else []
+    if elide is None or len(facts) <= elide:
+        return [_fact(fact) for fact in facts]
+    return [*(_fact(fact) for fact in facts[: elide // 2]), [f"... {len(facts):,} hypotheses"]]
 
 
 @singledispatch
@@ -280,24 +291,32 @@ def _(value: Equal) -> str:
 
 @text.register
 def _(value: Fact) -> str:
-    match value:
-        case Inverse(operator, inverse):
-            return f"{operator} invertible" if isinstance(inverse, InverseOf) else f"{inverse} inverse to {operator}"
+    return "".join(map(str, _fact(value)))
+
+
+def _fact(fact: Fact) -> list[str | Operator]:
+    match fact:
+        case Equal(lhs, rhs):
+            return [lhs, " = ", rhs]
+        case Inverse(operator, InverseOf()):
+            return [operator, " invertible"]
+        case Inverse(operator, inverse) if inverse is not None:
+            return [inverse, " inverse to ", operator]
         case Adjoint(operator, adjoint):
-            return f"{operator} self-adjoint" if operator is adjoint else f"{adjoint} adjoint to {operator}"
+            return [operator, " self-adjoint"] if operator is adjoint else [adjoint, " adjoint to ", operator]
         case Commute(left, right):
-            return f"{_operand(left)}, {_operand(right)} commute"
+            return [_operand(left), ", ", _operand(right), " commute"]
         case Nilpotent(operator, power):
-            return f"{_operand(operator)}^{power} = 0"
+            return [_operand(operator), f"^{power} = 0"]
         case Form(dressing, form, split):
-            return f"{dressing} = {form} for split: {split}"
+            return [dressing, " = ", form, f" for split: {split}"]
         case Linear(operator) | Homogeneous(operator) | Idempotent(operator) | Causal(operator):
-            return f"{_operand(operator)} {type(value).__name__.lower()}"
-    raise TypeError(f"{type(value).__name__} has no text")
+            return [_operand(operator), f" {type(fact).__name__.lower()}"]
+    raise TypeError(f"{type(fact).__name__} has no text")
 
 
-def _operand(operand: Any) -> str:
-    return f"every {operand.name}[l]" if isinstance(operand, Family) else str(operand)
+def _operand(operand: Any) -> str | Operator:
+    return f"every {operand.name}[l]" if isinstance(operand, Family) else operand
 
 
 @text.register
