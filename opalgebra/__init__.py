@@ -14,6 +14,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading and binding
+    conformance, testing                    declared facts checked on functions of arrays; planted errors
     plot, report, cli                       figures, documents, the command line
 """
 
@@ -57,6 +58,7 @@ _HOMES = {
     "opalgebra.architecture": "transformer",
     "opalgebra.frozen": "frozen_forms",
     "opalgebra.render.latex": "latex",
+    "opalgebra.render.text": "text",
     "opalgebra.parse": "parse",
     "opalgebra.lambdify": "lambdify",
     "opalgebra.cas": "from_sympy to_sympy",

@@ -1,57 +1,24 @@
-"""Planted errors: what a verification must be seen to reject before it is believed."""
+"""What to test with: declared facts checked on functions of arrays, and errors planted to see a verification reject them.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+Checks need NumPy alone; planting needs PyTorch, as the bindings it works on do.
+"""
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from opalgebra.errors import InputError
+from opalgebra.conformance import Conformance, assert_fact, check_fact
 from opalgebra.expr import Atom
-from opalgebra.numeric.binding import Binding
-from opalgebra.numeric.blocks import Affine
-from opalgebra.numeric.stages import part_of
+
+if TYPE_CHECKING:
+    from opalgebra.numeric.binding import Binding
+
+__all__ = ["Conformance", "assert_fact", "check_fact", "plant"]
 
 
-@dataclass(frozen=True, eq=False)
-class _Perturbed(Affine):
-    vertex: Affine
-    share: Affine
-    error: float
-    head: int | None
-
-    @property
-    def inner(self) -> int:  # type: ignore[override]
-        return self.vertex.inner
-
-    @property
-    def is_constant(self) -> bool:
-        return self.vertex.is_constant
-
-    @property
-    def source(self) -> Tensor | None:  # type: ignore[override]
-        if self.vertex.source is None or self.share.source is None:
-            return self.vertex.source
-        return self.vertex.source + self.error * self.share.source
-
-    def restricted(self, heads: Sequence[int]) -> Affine:
-        kept = self.vertex.restricted(heads)
-        return replace(self, vertex=kept) if self.head in heads else kept
-
-    def add_to(self, out: Tensor, states: Tensor) -> None:
-        self.vertex.add_to(out, states)
-        out += self.error * self.share(states)
-
-
-def plant(binding: Binding, vertex: Atom, error: float) -> Binding:
+def plant(binding: "Binding", vertex: Atom, error: float) -> "Binding":
     """The binding with the output of one vertex wrong by a relative error, in its dressed form; backgrounds unchanged.
 
-    InputError when the vertex is not the model's.
+    What a verification must be seen to reject before it is believed. InputError when the vertex is not the model's.
     """
-    for index, stage in enumerate(binding.T.stages):
-        if vertex in stage.vertices:
-            frozen = list(binding.frozen)
-            here = frozen[index]
-            share = part_of(here.vertex, stage, (vertex,))
-            frozen[index] = replace(here, vertex=_Perturbed(here.vertex, share, error, vertex.head))
-            return replace(binding, frozen=frozen, known_dressings={})
-    raise InputError(f"{vertex.name} is no vertex of this model; take one of M.T.attention, M.T.ffn or M.T.head")
+    from opalgebra.numeric.planting import planted
+
+    return planted(binding, vertex, error)

@@ -449,6 +449,17 @@ def test_a_document_with_odd_names_compiles(tmp_path):
     assert "Missing character" not in compile_with_pdflatex(document(values, title="Odd names"), tmp_path)
 
 
+def test_terms_are_printed_in_a_wished_order_and_the_others_behind_them_as_always():
+    total = A @ B - B @ A + 2 * B + A + 3
+    assert oa.text(total) == str(total) == "3 + A + 2*B + A @ B - B @ A"
+    assert oa.text(total, order=[B @ A, 2 * B]) == "-B @ A + 2*B + 3 + A + A @ B"
+    assert latex(F @ (A + B) + A, order=[F @ (A + B), B]) == "F(B + A) + A"
+    assert oa.text(oa.equation(A + B, B @ A + A), order=[B, B @ A]) == "B + A = B @ A + A"
+    assert oa.parse(oa.text(total, order=[B @ A]), atoms=[A, B]) == total
+    with pytest.raises(oa.InputError, match="an order of print names terms of sums"):
+        oa.text(total, order=["B"])
+
+
 P0 = oa.Atom("P0", kind="linear")
 
 

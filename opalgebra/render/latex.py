@@ -1,6 +1,8 @@
 """LaTeX for papers: plain amsmath, later factors to the left, a dressing as an argument in angle brackets."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -27,7 +29,7 @@ from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem
 from opalgebra.render.text import between, source_name, traced_names
-from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, word, write
+from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, wished_order, word, write
 from opalgebra.scalar import Polynomial, Scalar, symbol
 from opalgebra.series import Series, Stage
 from opalgebra.space import Kind
@@ -150,10 +152,10 @@ def _where(written: Written) -> str:
     return rf" \quad\text{{where}}\quad {clauses}"
 
 
-def _equation(value: Theorem | Equal, turnstile: str = "") -> str:
+def _equation(value: Theorem | Equal, notation: Notation, turnstile: str = "") -> str:
     stated = _hypotheses(value)
     operators = [part for parts in stated for part in parts if isinstance(part, Operator)]
-    written = write(LATEX, value.lhs, value.rhs, *operators)
+    written = write(notation, value.lhs, value.rhs, *operators)
     lines = iter(written.lines[2:])
     filled = ("".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in stated)
     hypotheses = r",\; ".join(filled) + r" \;" if stated else ""
@@ -194,38 +196,50 @@ def _operand(operand: Any) -> list[str | Operator]:
     return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [operand]
 
 
+def latex(value: object, *, order: Iterable[Operator] = ()) -> str:
+    r"""A value as LaTeX for math mode. In every sum the terms in `order` stand first, in that order, the others as always.
+
+    TypeError for values that have no LaTeX form, InputError for an order that does not consist of operators.
+
+    >>> import opalgebra as oa
+    >>> A, B = oa.atoms("A B", kind="linear")
+    >>> oa.latex(A @ B - B @ A, order=[B @ A])
+    '-B\\,A + A\\,B'
+    """
+    return _latex(value, replace(LATEX, order=wished_order(order)))
+
+
 @singledispatch
-def latex(value: object) -> str:
-    """A value as LaTeX for math mode. TypeError for values that have no LaTeX form."""
+def _latex(value: object, notation: Notation) -> str:
     raise TypeError(f"{type(value).__name__} has no LaTeX form; pass an operator, theorem, equation, series or architecture")
 
 
-@latex.register
-def _(value: Operator) -> str:
-    written = write(LATEX, value)
+@_latex.register
+def _(value: Operator, notation: Notation) -> str:
+    written = write(notation, value)
     return written.lines[0] + _where(written)
 
 
-@latex.register
-def _(value: Theorem) -> str:
-    return _equation(value, r"\vdash\; ")
+@_latex.register
+def _(value: Theorem, notation: Notation) -> str:
+    return _equation(value, notation, r"\vdash\; ")
 
 
-@latex.register
-def _(value: Equal) -> str:
-    return _equation(value)
+@_latex.register
+def _(value: Equal, notation: Notation) -> str:
+    return _equation(value, notation)
 
 
-@latex.register
-def _(value: Fact) -> str:
+@_latex.register
+def _(value: Fact, notation: Notation) -> str:
     parts = _fact(value)
-    written = write(LATEX, *(part for part in parts if isinstance(part, Operator)))
+    written = write(notation, *(part for part in parts if isinstance(part, Operator)))
     lines = iter(written.lines)
     return "".join(next(lines) if isinstance(part, Operator) else part for part in parts) + _where(written)
 
 
-@latex.register
-def _(value: Architecture) -> str:
+@_latex.register
+def _(value: Architecture, notation: Notation) -> str:
     layer = "".join(_stage(stage, value.heads) for stage in reversed([s for s in value.stages if s.layer == 1]))
     return rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{l=1}}^{{{value.layers}}}\,{layer}"
 
@@ -243,8 +257,8 @@ def _stage(stage: Stage, heads: int | None) -> str:
     return f"{line}(1 + {' + '.join(parts)})"
 
 
-@latex.register
-def _(value: Series) -> str:
+@_latex.register
+def _(value: Series, notation: Notation) -> str:
     """The series with its ordered sums unexpanded; see `series_legend` for the symbols."""
     n = len(value.stages)
     if value.is_bare:

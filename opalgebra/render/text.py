@@ -5,6 +5,7 @@ declares its atoms: `F2<x> @ x where F2: nonlinear, x: state`. The Unicode form 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -30,7 +31,7 @@ from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf
 from opalgebra.kernel import Theorem
-from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, word, write
+from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, wished_order, word, write
 from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, symbol, written_number
 from opalgebra.series import Series
 from opalgebra.space import ONE, Kind, Space, X
@@ -245,10 +246,38 @@ def shown_hypotheses(value: Theorem | Equal, elide: int | None) -> list[list[str
     return [*(_fact(fact) for fact in facts[: elide // 2]), [f"... {len(facts):,} hypotheses"]]
 
 
+def text(value: object, *, order: Iterable[Operator] = ()) -> str:
+    """A value in ASCII, as `str` has it. In every sum the terms in `order` stand first, in that order, the others as always.
+
+    InputError for an order that does not consist of operators.
+
+    >>> import opalgebra as oa
+    >>> A, B = oa.atoms("A B", kind="linear")
+    >>> oa.text(A + 2 * B, order=[B])
+    '2*B + A'
+    """
+    return _text(value, replace(ASCII, order=wished_order(order)))
+
+
 @singledispatch
-def text(value: object) -> str:
-    """A value in ASCII."""
+def _text(value: object, notation: Notation) -> str:
     return str(value)
+
+
+@_text.register
+def _(value: Operator, notation: Notation) -> str:
+    written = write(notation, value)
+    return written.lines[0] + _where(written)
+
+
+@_text.register
+def _(value: Theorem, notation: Notation) -> str:
+    return _equation(notation, value, "|- ")
+
+
+@_text.register
+def _(value: Equal, notation: Notation) -> str:
+    return _equation(notation, value, "")
 
 
 @singledispatch
@@ -257,21 +286,9 @@ def unicode(value: object) -> str:
     return text(value)
 
 
-@text.register
-def _(value: Operator) -> str:
-    written = write(ASCII, value)
-    return written.lines[0] + _where(written)
-
-
 @unicode.register
 def _(value: Operator) -> str:
-    written = write(UNICODE, value)
-    return written.lines[0] + _where(written)
-
-
-@text.register
-def _(value: Theorem) -> str:
-    return _equation(ASCII, value, "|- ")
+    return _text(value, UNICODE)
 
 
 @unicode.register
@@ -279,18 +296,13 @@ def _(value: Theorem) -> str:
     return _equation(UNICODE, value, "⊢ ")
 
 
-@text.register
-def _(value: Equal) -> str:
-    return _equation(ASCII, value, "")
-
-
 @unicode.register
 def _(value: Equal) -> str:
     return _equation(UNICODE, value, "")
 
 
-@text.register
-def _(value: Fact) -> str:
+@_text.register
+def _(value: Fact, notation: Notation) -> str:
     return "".join(map(str, _fact(value)))
 
 
@@ -319,8 +331,8 @@ def _operand(operand: Any) -> str | Operator:
     return f"every {operand.name}[l]" if isinstance(operand, Family) else operand
 
 
-@text.register
-def _(value: Series) -> str:
+@_text.register
+def _(value: Series, notation: Notation) -> str:
     orders = range(value.max_order + 1)
     shown = [*orders[:4], None, *orders[-4:]] if len(orders) > 9 else list(orders)
     counts = ["..." if order is None else written_number(value.count(order)) for order in shown]
@@ -328,8 +340,8 @@ def _(value: Series) -> str:
     return f"{' + '.join(counts)} = {written_number(value.total)} terms, {suffix}"
 
 
-@text.register
-def _(value: Architecture) -> str:
+@_text.register
+def _(value: Architecture, notation: Notation) -> str:
     heads = "" if value.heads is None else f", {_count(value.heads, 'head')} each"
     kind = f"{'parallel ' if value.parallel else ''}{value.norm}-norm {'' if value.causal else 'bidirectional '}Transformer"
     return f"{kind}: {_count(value.layers, 'layer')}{heads}, {_count(len(value.stages), 'stage')}"

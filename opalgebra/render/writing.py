@@ -6,10 +6,11 @@ size of the shared graph: `F3<x2> @ x where x1 = (1 + F1) @ x, x2 = (1 + F2) @ x
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, factors, postorder
 from opalgebra.indexed import Binder, OrderedSum
 from opalgebra.scalar import Scalar, Symbol, is_negative, scalar_of
@@ -25,6 +26,7 @@ class Notation:
     number of terms above which the middle of a sum is replaced by its count. `binder` gives the parts of an indexed product
     or sum: texts, and pairs of an operator and how tightly it must hold together; they end in a text when they are closed.
     `letter` gives such parts of tensor products, inverses, adjoints, traces and the like, and how tightly they hold together.
+    `order` has terms that stand before all others wherever a sum has them, in this order.
     """
 
     name: Callable[[str, tuple[Index, ...]], str]
@@ -40,6 +42,7 @@ class Notation:
     binder: Callable[[Binder, str], list[Any]]
     letter: Callable[[Operator], tuple[list[Any], int]]
     elide: int | None = None
+    order: tuple[Operator, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,20 @@ def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[in
     return names
 
 
-def sorted_terms(operator: Sum) -> list[tuple[Scalar, Operator]]:
-    """The terms by grade, then by the numeric depth of their factors from left to right."""
-    return sorted(operator.terms, key=lambda pair: _rank(pair[1]))
+def sorted_terms(operator: Sum, order: tuple[Operator, ...] = ()) -> list[tuple[Scalar, Operator]]:
+    """The terms named first in their order, then by grade, then by the numeric depth of their factors from left to right."""
+    wished = {term: place for place, term in enumerate(order)}
+    return sorted(operator.terms, key=lambda pair: (wished.get(pair[1], len(wished)), _rank(pair[1])))
+
+
+def wished_order(terms: Iterable[Operator]) -> tuple[Operator, ...]:
+    """The terms of a wished order of print, without their coefficients. InputError for what is no operator."""
+    found: list[Operator] = []
+    for term in terms:
+        if not isinstance(term, Operator):
+            raise InputError(f"{term!r} is no operator, and an order of print names terms of sums; give them as in [B, A]")
+        found += term.parts if isinstance(term, Sum) else [term]
+    return tuple(found)
 
 
 def _rank(term: Operator) -> tuple[Any, ...]:
@@ -196,7 +210,7 @@ def _composition(notation: Notation, node: Compose, names: dict[Operator, str]) 
 
 def _sum(notation: Notation, node: Operator) -> list[Any]:
     assert isinstance(node, Sum)
-    ordered = sorted_terms(node)
+    ordered = sorted_terms(node, notation.order)
     hidden = 0
     if notation.elide is not None and len(ordered) > notation.elide:
         kept = notation.elide // 2
