@@ -41,13 +41,15 @@ def rows(array: Array) -> Array:
 
 def laws(fact: Fact, given: ArrayFunctions, largest: float) -> Iterator[Law]:
     """The laws that a fact states of the functions given."""
-    if isinstance(fact, Adjoint):
-        yield _adjoint(fact)
-    elif isinstance(fact, Equal | Form):
+    if isinstance(fact, Equal | Form):
         yield from _equation(fact.equation())
-    elif isinstance(fact, Inverse):
-        yield from _equation(fact.equation("right"))
-        yield from _equation(fact.equation("left"))
+    elif isinstance(fact, Adjoint | Inverse):
+        for member in given.members(fact.operator):
+            if isinstance(fact, Adjoint):
+                yield _adjoint(member, fact.equation("left", member).rhs)
+            else:
+                yield from _equation(fact.equation("right", member))
+                yield from _equation(fact.equation("left", member))
     elif isinstance(fact, Commute) and fact.left == fact.right:
         for pair in combinations(given.members(fact.left), 2):
             yield from _equation(fact.equation(*pair))
@@ -91,14 +93,13 @@ def _homogeneous(operator: Operator, largest: float) -> Law:
     return Law(f"({operator}) @ (c x) = c ({operator}) @ x", {"x": operator.domain}, run, cases)
 
 
-def _adjoint(fact: Adjoint) -> Law:
+def _adjoint(operator: Operator, adjoint: Operator) -> Law:
     def run(given: Inputs, apply: Apply) -> tuple[Array, list[Array]]:
-        left = apply(fact.operator, given["x"]) * given["y"]
-        right = given["x"] * apply(fact.adjoint, given["y"])
+        left = apply(operator, given["x"]) * given["y"]
+        right = given["x"] * apply(adjoint, given["y"])
         return np.array([left.sum() - right.sum()]), [np.array([np.linalg.norm(side)]) for side in (left, right)]
 
-    spaces = {"x": fact.operator.domain, "y": fact.operator.codomain}
-    return Law(f"<{fact.operator} x, y> = <x, {fact.adjoint} y>", spaces, run)
+    return Law(f"<{operator} x, y> = <x, {adjoint} y>", {"x": operator.domain, "y": operator.codomain}, run)
 
 
 def _equation(equation: Equal) -> Iterator[Law]:

@@ -222,48 +222,67 @@ class Nilpotent(Fact):
 
 @dataclass(frozen=True, repr=False)
 class Inverse(Fact):
-    """`A @ B = 1` and `B @ A = 1`: B is the inverse of A. Without B: A has an inverse, `inverse(A)`."""
+    """`A @ B = 1` and `B @ A = 1`: B is the inverse of A. Without B: A has an inverse, `inverse(A)`.
 
-    operator: Operator
-    inverse: Operator | None = None
+    Of two families, for members with the same indices.
+    """
+
+    operator: Operand
+    inverse: Operand | None = None
 
     def __post_init__(self) -> None:
         found = _generic(self.operator, square=False)
-        if self.inverse is None:
-            object.__setattr__(self, "inverse", inverse(found))
-        assert self.inverse is not None
-        if (self.inverse.domain, self.inverse.codomain) != (found.codomain, found.domain):
+        if self.inverse is None and isinstance(self.operator, Operator):
+            object.__setattr__(self, "inverse", inverse(self.operator))
+        other = inverse(found) if self.inverse is None else _partner(self.inverse, self.operator, found)
+        if (other.domain, other.codomain) != (found.codomain, found.domain):
             raise SpaceError(
-                f"{found} maps {found.domain} to {found.codomain}, and {self.inverse} maps {self.inverse.domain} to "
-                f"{self.inverse.codomain}; an inverse goes back"
+                f"{found} maps {found.domain} to {found.codomain}, and {other} maps {other.domain} to {other.codomain}; an "
+                "inverse goes back"
             )
 
-    def equation(self, side: str = "right") -> Equal:
+    def equation(self, side: str = "right", *members: Operator) -> Equal:
         """`A @ B = 1` for B on the right, `B @ A = 1` for B on the left."""
-        assert self.inverse is not None
+        found = _member(self.operator, members)
+        other = inverse(found) if self.inverse is None else _partner(self.inverse, self.operator, found)
         if side not in ("left", "right"):
             raise InputError(f"side={side!r}: an inverse stands on a side of the operator; use 'left' or 'right'")
         if side == "right":
-            return Equal(self.operator @ self.inverse, Identity(self.operator.codomain))
-        return Equal(self.inverse @ self.operator, Identity(self.operator.domain))
+            return Equal(found @ other, Identity(found.codomain))
+        return Equal(other @ found, Identity(found.domain))
 
 
 @dataclass(frozen=True, repr=False)
 class Adjoint(Fact):
-    """`A+ = B`, of linear maps; `Adjoint(A, A)` says that A is self-adjoint (Hermitian)."""
+    """`A+ = B`, of linear maps; `Adjoint(A, A)` says that A is self-adjoint (Hermitian).
 
-    operator: Operator
-    adjoint: Operator
+    Of two families, for members with the same indices.
+    """
+
+    operator: Operand
+    adjoint: Operand
 
     def __post_init__(self) -> None:
-        _generic(self.operator, square=False)
-        Equal(adjoint(self.operator), self.adjoint)
+        found = _generic(self.operator, square=False)
+        Equal(adjoint(found), _partner(self.adjoint, self.operator, found))
 
-    def equation(self, side: str = "left") -> Equal:
+    def equation(self, side: str = "left", *members: Operator) -> Equal:
         """`A+ = B`, or for `right` its adjoint, `B+ = A`."""
-        if side == "left":
-            return Equal(adjoint(self.operator), self.adjoint)
-        return Equal(adjoint(self.adjoint), self.operator)
+        found = _member(self.operator, members)
+        other = _partner(self.adjoint, self.operator, found)
+        return Equal(adjoint(found), other) if side == "left" else Equal(adjoint(other), found)
+
+
+def _partner(operand: Operand, first: Operand, member: Operator) -> Operator:
+    """The member of a family that belongs to a member of the first one; an operator belongs to an operator."""
+    if isinstance(operand, Family) != isinstance(first, Family):
+        raise InputError(f"{operand!r} cannot belong to {first!r}; name two operators, or two families")
+    if isinstance(operand, Family):
+        assert isinstance(member, Atom)
+        return operand[member.indices]
+    if not isinstance(operand, Operator):
+        raise InputError(f"{operand!r} is no operator and no family, and a fact is declared of one")
+    return operand
 
 
 @dataclass(frozen=True, repr=False)

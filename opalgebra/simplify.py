@@ -86,7 +86,7 @@ class _Simplifier:
     def declare(self, fact: Fact, *members: Operator) -> None:
         """The rules of a fact, for members of its families."""
         if isinstance(fact, Inverse | AdjointFact):
-            statements = [assume(fact, side) for side in ("left", "right")]
+            statements = [assume(fact, side, *members[:1]) for side in ("left", "right")]
         elif isinstance(fact, Causal):
             *operands, projector = members
             (position,) = projector.indices  # type: ignore[attr-defined]
@@ -270,8 +270,9 @@ def _is_word(operator: Operator) -> bool:
 
 
 def _families(fact: Fact) -> list[Family]:
-    """The families that a fact is of, in the order in which it takes their members, prefix projectors last."""
-    return [operand for operand in vars(fact).values() if isinstance(operand, Family)]
+    """The families whose members a fact takes, in this order, prefix projectors last."""
+    families = [operand for operand in vars(fact).values() if isinstance(operand, Family)]
+    return families[:1] if isinstance(fact, Inverse | AdjointFact) else families
 
 
 def _of_letters(fact: Commute) -> bool:

@@ -177,6 +177,16 @@ def test_a_function_that_nearly_has_the_property_is_caught(fact, functions):
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(1, True), (1 + 1e-9, False)])
+def test_facts_of_families_are_checked_of_members_with_the_same_indices(factor, expected):
+    V, U = oa.family("V", kind="linear"), oa.family("U", kind="linear")
+    inverse = factor * np.linalg.inv(W)
+    functions = {V: {1: lambda a: a @ W, 2: lambda a: 2 * a}, U: {1: lambda a: a @ inverse, 2: lambda a: a / 2}}
+    assert check_fact(oa.Inverse(V, U), functions, shape=SHAPE).holds is expected
+    functions[U] = {1: lambda a: factor * a @ W.T, 2: lambda a: 2 * a}
+    assert check_fact(oa.Adjoint(V, U), functions, shape=SHAPE).holds is expected
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1, True), (1 + 1e-9, False)])
 def test_a_form_is_checked_of_the_dressing_that_is_given(factor, expected):
     dressing = oa.dressed(F, x)
     fact = oa.Form(dressing, oa.tensor(M, N), "frozen")

@@ -471,7 +471,7 @@ def facts_and_theorems():
     head = next(fact.dressing for fact in forms if isinstance(fact, oa.Form) and fact.dressing.operator.kind == "ffn")
     return [
         oa.Linear(F), oa.Equal(A @ B, A), oa.Commute(P, A @ B), oa.Homogeneous(F), oa.Idempotent(1 - A), oa.Nilpotent(A, n),
-        oa.Inverse(1 - F), oa.Inverse(A, B), oa.Adjoint(A, A), oa.Causal(F, P), *forms[:3], oa.simplify(head, facts=forms),
+        oa.Inverse(1 - F), oa.Inverse(A, B), oa.Adjoint(A, A), oa.Causal(F, P), oa.Inverse(P), oa.Adjoint(P, P), *forms[:3], oa.simplify(head, facts=forms),
         oa.expand(F @ (A + B), facts=[oa.Linear(F)]), oa.schur_complement(*oa.atoms("A B C D", kind="linear")),
         oa.network_states(oa.network([F, F, F, F])), oa.self_energy(A, B, A, B),
     ]  # fmt: skip
@@ -481,6 +481,9 @@ def test_the_hypotheses_of_a_theorem_are_printed_with_it():
     theorem = oa.simplify(P0 @ (A + P0) @ P0, facts=[oa.Idempotent(P0)])
     assert str(theorem) == "|- [P0 idempotent] P0 @ (A + P0) @ P0 = P0 + P0 @ A @ P0"
     assert latex(theorem).startswith(r"P_{0}\ \text{idempotent} \;\vdash\; ")
+    V = oa.family("V", kind="linear")
+    assert latex(oa.Inverse(V)) == r"{V_{l}}^{-1}\ \text{exists}"
+    assert latex(oa.Adjoint(V, V)) == r"{V_{l}}^{\dagger} = V_{l}"
     declared = oa.Form(oa.dressed(F, (1 + F) @ x), A, "frozen")
     form = oa.simplify(oa.dressed(F, (1 + F) @ x) @ x, facts=[declared])
     assert repr(form) == "⊢ [F⟨x₁⟩ = A for split: frozen] F⟨x₁⟩ x = A x where x₁ = (1 + F)x"

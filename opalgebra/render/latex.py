@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from opalgebra.adjoint import AdjointOf, TransposeOf
+from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint
 from opalgebra.architecture import Architecture
 from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator
@@ -171,13 +171,14 @@ def _hypotheses(value: Theorem | Equal) -> list[list[str | Operator]]:
 
 def _fact(fact: Fact) -> list[str | Operator]:
     match fact:
-        case Inverse(operator, InverseOf() as letter):
-            return [letter, r"\ \text{exists}"]
-        case Inverse(operator, other) if other is not None:
-            return [other, " = ", inverse(operator)]
-        case Equal() | Adjoint():
-            equation = fact.equation()
-            return [equation.lhs, " = ", equation.rhs]
+        case Inverse(operator, None | InverseOf()):
+            return [inverse(_member(operator)), r"\ \text{exists}"]
+        case Inverse(operator, other):
+            return [_member(other), " = ", inverse(_member(operator))]
+        case Adjoint(operator, other):
+            return [adjoint(_member(operator)), " = ", _member(other)]
+        case Equal(lhs, rhs):
+            return [lhs, " = ", rhs]
         case Form(dressing, form, split):
             return [dressing, " = ", form, rf"\ \text{{({split})}}"]
         case Commute(left, right):
@@ -191,9 +192,13 @@ def _fact(fact: Fact) -> list[str | Operator]:
 
 def _operand(operand: Any) -> list[str | Operator]:
     """An operator, in brackets where it is no letter; the general member of a family."""
-    if isinstance(operand, Family):
-        return [_name(operand.name, (as_index(symbol("l"), of=operand.name),))]
-    return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [operand]
+    return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [_member(operand)]
+
+
+def _member(operand: Any) -> Operator:
+    """An operator, or the general member of a family."""
+    found: Operator = operand[as_index(symbol("l"), of=operand.name)] if isinstance(operand, Family) else operand
+    return found
 
 
 def latex(value: object, *, order: Iterable[Operator] = ()) -> str:

@@ -310,12 +310,13 @@ def _fact(fact: Fact) -> list[str | Operator]:
     match fact:
         case Equal(lhs, rhs):
             return [lhs, " = ", rhs]
-        case Inverse(operator, InverseOf()):
-            return [operator, " invertible"]
-        case Inverse(operator, inverse) if inverse is not None:
-            return [inverse, " inverse to ", operator]
+        case Inverse(operator, None | InverseOf()):
+            return [_operand(operator), " invertible"]
+        case Inverse(operator, inverse):
+            return [_operand(inverse), " inverse to ", _operand(operator)]
         case Adjoint(operator, adjoint):
-            return [operator, " self-adjoint"] if operator is adjoint else [adjoint, " adjoint to ", operator]
+            own, other = _operand(operator), _operand(adjoint)
+            return [own, " self-adjoint"] if operator == adjoint else [other, " adjoint to ", own]
         case Commute(left, right):
             return [_operand(left), ", ", _operand(right), " commute"]
         case Nilpotent(operator, power):
