@@ -13,7 +13,7 @@ from typing import Any, final
 from opalgebra import expr
 from opalgebra.commutator import Commutator, commutator
 from opalgebra.errors import InputError, NotLinearError
-from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, compose, linear_combination
+from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, factors, linear_combination, ordered_product
 from opalgebra.indexed import IndexedSum, OrderedProduct, Range
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.recursion import Steps, without_recursion
@@ -112,7 +112,7 @@ def _step(operator: Operator, letter: type[Reversed], done: dict[Operator, Opera
     if not isinstance(operator, Compose | Sum | Tensor | InverseOf | Commutator | TraceOf):
         return letter._intern((operator,), operator.codomain, operator.domain, True)
     parts: list[Operator] = []
-    for part in operator.parts:
+    for part in factors(operator) if isinstance(operator, Compose) else operator.parts:
         parts.append((yield _steps(part, letter, done)))  # noqa: PERF401
     if isinstance(operator, Sum):
         scaled = ((c, part) for (c, _), part in zip(operator.terms, parts))
@@ -120,7 +120,7 @@ def _step(operator: Operator, letter: type[Reversed], done: dict[Operator, Opera
     if isinstance(operator, TraceOf):
         return trace(parts[0], *operator.over)
     if isinstance(operator, Compose):
-        return compose(*reversed(parts))
+        return ordered_product(parts)
     if isinstance(operator, Commutator):
         return commutator(*reversed(parts))
     return inverse(*parts) if isinstance(operator, InverseOf) else tensor(*parts)

