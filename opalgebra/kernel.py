@@ -253,6 +253,8 @@ def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:
     natural number, and the product or sum is a function of the bodies at these values.
     """
     _not_free(index, theorem, binder)
+    if isinstance(binder, Range) and not is_surely_natural(as_scalar(binder.lower)):
+        raise InputError(f"{binder} begins at {binder.lower}, which may be negative; an index is a natural number")
     lhs, rhs = (binder.over(side, scalar_of(index)) for side in (theorem.lhs, theorem.rhs))
     return _theorem("under", (theorem, binder, index), lhs, rhs)
 
@@ -323,6 +325,8 @@ def induction(base: Theorem, step: Theorem, symbol: Symbol) -> Theorem:
 
     The claim is read off the step: its one hypothesis that has n. InputError when base or step is not of this form.
     """
+    if symbol.sort != "natural":
+        raise InputError(f"{symbol.name} is {symbol.sort}; induction is over a natural number")
     found = [hypothesis for hypothesis in step.hypotheses if symbol in hypothesis.symbols]
     claims = [hypothesis for hypothesis in found if isinstance(hypothesis, Equal)]
     if len(claims) != 1 or len(found) != 1:
