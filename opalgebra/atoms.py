@@ -1,10 +1,11 @@
 """Naming operators: atoms, states, and families of atoms with an index."""
 
-from typing import final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Index, as_index
-from opalgebra.space import Kind, Space, X
+from opalgebra.space import ONE, Kind, Space, X
 
 
 def atoms(names: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> tuple[Atom, ...]:
@@ -18,26 +19,27 @@ def state(name: str, *, codomain: Space = X) -> Atom:
 
 
 @final
+@dataclass(frozen=True, repr=False)
 class Family:
     """Atoms that differ in their indices alone: `V[3]` is the atom `V3`, `A[2, 1]` is `A2_1`, `V[l]` has a symbol for index."""
 
-    def __init__(self, name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> None:
-        first = Atom(name, kind=kind, domain=domain, codomain=codomain)
-        if first.indices:
-            raise InputError(f"{name!r} ends in an index and names no family; use a name without digits at its end")
-        self.name, self.kind, self.domain, self.codomain = name, first.kind, first.domain, codomain
-        self._key = (name, first.kind, first.domain, codomain)
+    name: str
+    kind: str
+    domain: Space
+    codomain: Space
+
+    __iter__: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        first = Atom(self.name, kind=self.kind, domain=self.domain, codomain=self.codomain)
+        if first.indices or Atom(f"{self.name}0", kind=self.kind, domain=self.domain, codomain=self.codomain).base != self.name:
+            raise InputError(f"{self.name!r} ends in an index and names no family; use a name without digits at its end")
+        object.__setattr__(self, "kind", first.kind)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Atom:
         indices = index if isinstance(index, tuple) else (index,)
         indices = tuple(as_index(part, of=self.name) for part in indices)
         return Atom._make(self.name, indices, self.kind, self.domain, self.codomain)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Family) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
     def __repr__(self) -> str:
         return f"family({self.name!r}, kind={str(self.kind)!r})"
@@ -45,4 +47,4 @@ class Family:
 
 def family(name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> Family:
     """A family of atoms, indexed by natural numbers or by symbols for them."""
-    return Family(name, kind=kind, domain=domain, codomain=codomain)
+    return Family(name, kind, domain or (ONE if kind == Kind.STATE else X), codomain)

@@ -16,7 +16,7 @@ from typing import Any
 
 from opalgebra.atoms import Family
 from opalgebra.errors import InputError, NotLinearError, SpaceError
-from opalgebra.expr import Atom, Compose, Dressed, Operator, Source, Sum, Zero, as_index, linear_combination, postorder, terms
+from opalgebra.expr import Atom, Compose, Dressed, Operator, Source, Sum, Zero, as_index, linear_combination, postorder
 from opalgebra.facts import Fact, Inverse, is_member
 from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum, indexed_sum, ordered_sum
@@ -24,6 +24,7 @@ from opalgebra.inverse import InverseOf
 from opalgebra.recursion import Steps, without_recursion
 from opalgebra.scalar import Polynomial, Scalar, Symbol, as_scalar, fresh_names, symbol, the_symbol
 from opalgebra.space import Kind
+from opalgebra.tensor import pulled_out
 
 Letter = Atom | Family
 
@@ -167,13 +168,13 @@ class _Rules:
             return outer @ node.right
         self._need_linear(node, node.left)
         inner = yield self.of(node.right)
-        return outer @ node.right + _acting(node.left, inner)
+        return outer @ node.right + pulled_out(node.left @ inner)
 
     def _inverse(self, node: InverseOf) -> Steps[Operator]:
         self._need_linear(node, node.operator)
         inside: Operator = yield self.of(node.operator)
         self.hypotheses.add(Inverse(node.operator))
-        return _acting(node, -1 * inside) @ node
+        return pulled_out(node @ (-1 * inside)) @ node
 
     def _under_index(self, node: Binder) -> Steps[Operator]:
         index = node.free_index(*self.free)
@@ -237,14 +238,6 @@ def _check_change(letter: Letter, change: object) -> None:
         raise NotLinearError(f"{change} cannot be the derivative of {letter}: that of a linear operator is linear")
 
 
-def _acting(left: Operator, right: Operator) -> Operator:
-    """`left @ right` for linear left, which sends 0 to 0 and lets coefficients out."""
-    parts = terms(right)
-    if len(parts) > 1:
-        return left @ right
-    return linear_combination(((c, left @ term) for c, term in parts), right.domain, left.codomain)
-
-
 def _places(node: OrderedProduct, inside: Operator, index: Scalar) -> Operator:
     """The sum over the place of the changed factor."""
     later, earlier = node.between(index + 1, node.upper), node.between(node.lower, index - 1)
@@ -259,5 +252,5 @@ def _words(node: OrderedSum, inside: Operator, index: Scalar) -> Operator:
     order: Any = node.order - 1
     later = ordered_sum(node.opened(letter + index), letter, upper, order - before)
     earlier = ordered_sum(node.opened(letter), letter, as_index(index - 1, of="length"), as_index(before, of="order"))
-    placed = indexed_sum(later @ _acting(inside, earlier), before, 0, order)
+    placed = indexed_sum(later @ pulled_out(inside @ earlier), before, 0, order)
     return indexed_sum(placed, index, 1, node.upper)

@@ -3,7 +3,7 @@
 With m words in the body and a length b - a + 1 that is a natural number for all values of the symbols,
 
     sum(B, l, a, b)             m (b - a + 1), or the sum of m(l) over l = a, ..., b, when m depends on the index
-    ordered_sum(B, l, L, n)     m^n binomial(L, n), for n a number
+    ordered_sum(B, l, L, n)     m^n binomial(L, n), for linear B and n a number
     ordered_product(B, l, a, b) 1 when m = 1
 
 and `ordered_product(1 + V[l], l, 1, L)` has 2^L words, which is no polynomial: binomial(L, n) of order n, the coefficients
@@ -52,23 +52,27 @@ def _growth(node: Operator, known: dict[Operator, tuple[Scalar, Scalar]]) -> tup
     if isinstance(node, IndexedSum):
         slope, constant = known[node.body]
         return _summed(node, slope), _summed(node, constant)
-    count = _ONE
     if isinstance(node, Binder):
-        count = _of_product(node, sum(known[node.body], _NONE))
-    elif node.is_multilinear:
+        return _of_product(node, *known[node.body])
+    count = _ONE
+    if node.is_multilinear:
         for part in node.parts:
             count = count * sum(known[part], _NONE)
         count = 2 * count if isinstance(node, Commutator) else count
     return (count, _NONE) if node.is_linear or isinstance(node, Identity) else (_NONE, count)
 
 
-def _of_product(node: Binder, words: Scalar) -> Scalar:
-    if bound_symbol(node.level) in free_symbols(words):
+def _of_product(node: Binder, slope: Scalar, constant: Scalar) -> tuple[Scalar, Scalar]:
+    """Of words of factors that each make p m + q words of m, chosen in order or all of them."""
+    if bound_symbol(node.level) in free_symbols(slope) | free_symbols(constant):
         raise InputError(f"the number of words of the factors of {node} depends on the index; give the length a value")
+    if isinstance(node, OrderedProduct) and slope == 1 and constant == 0:
+        return _ONE, _NONE
     if isinstance(node, OrderedSum) and isinstance(node.order, int):
-        return words**node.order * binomial(node.upper, node.order)
-    if isinstance(node, OrderedProduct) and words == 1:
-        return _ONE
+        if not is_surely_natural(as_scalar(node.upper)):
+            raise InputError(f"the length {node.upper} of {node} may be negative; make it a natural number")
+        chosen, powers = binomial(node.upper, node.order), [slope**power for power in range(node.order + 1)]
+        return chosen * powers[-1], chosen * constant * sum(powers[:-1], _NONE)
     raise InputError(
         f"the number of words of {node} is no polynomial in its length; count one order at a time, as of "
         "ordered_sum(V[l], l, L, 2)"

@@ -18,14 +18,15 @@ from typing import final
 
 from opalgebra.atoms import Family
 from opalgebra.errors import InputError, NotLinearError, SpaceError
-from opalgebra.expr import Atom, Identity, Operator, Zero, compose, linear_combination, ordered_product, terms
+from opalgebra.expr import Atom, Identity, Operator, Zero, compose, linear_combination
 from opalgebra.facts import Equal, Inverse
 from opalgebra.inverse import inverse
 from opalgebra.kernel import Theorem, assume, cong, refl, sym, trans
 from opalgebra.resolvent import unique_inverse
-from opalgebra.scalar import as_scalar, is_natural
+from opalgebra.scalar import is_natural
 from opalgebra.simplify import simplify
 from opalgebra.space import ONE, Space
+from opalgebra.tensor import pulled_out
 
 
 @final
@@ -69,22 +70,12 @@ class DirectSum:
 
     def operator(self, blocks: Mapping[tuple[int, int], Operator]) -> Operator:
         """The sum of `inj_row @ block @ proj_column` over blocks by (row, column); SpaceError where a block does not fit."""
-        parts = (_word(self.injection(row), block, self.projection(column)) for (row, column), block in blocks.items())
-        return linear_combination(((1, part) for part in parts), self.space, self.space)
+        parts = (self.injection(row) @ block @ self.projection(column) for (row, column), block in blocks.items())
+        return linear_combination(((1, pulled_out(part)) for part in parts), self.space, self.space)
 
     def block(self, operator: Operator, row: int, column: int) -> Operator:
         """`proj_row @ operator @ inj_column`."""
         return self.projection(row) @ operator @ self.injection(column)
-
-
-def _word(*operators: Operator) -> Operator:
-    """The composition of linear maps, the last of which may be any, with coefficients of single terms in front."""
-    coefficient, word = as_scalar(1), []
-    for operator in operators:
-        (share, term), *others = terms(operator) or ((as_scalar(1), operator),)
-        coefficient = coefficient if others else coefficient * share
-        word.append(operator if others else term)
-    return coefficient * ordered_product(reversed(word))
 
 
 def direct_sum(*spaces: Space, name: str = "S", injection: str = "inj", projection: str = "proj") -> DirectSum:
@@ -118,13 +109,13 @@ def schur_complement(a: Operator, b: Operator, c: Operator, d: Operator) -> Theo
     both = direct_sum(a.domain, d.domain)
     whole = both.operator({(0, 0): a, (0, 1): b, (1, 0): c, (1, 1): d})
     lower = inverse(d)
-    complement = a - _word(b, lower, c)
+    complement = a - pulled_out(b @ lower @ c)
     upper = inverse(complement)
     candidate = both.operator({
         (0, 0): upper,
-        (0, 1): -_word(upper, b, lower),
-        (1, 0): -_word(lower, c, upper),
-        (1, 1): lower + _word(lower, c, upper, b, lower),
+        (0, 1): -pulled_out(upper @ b @ lower),
+        (1, 0): -pulled_out(lower @ c @ upper),
+        (1, 1): lower + pulled_out(lower @ c @ upper @ b @ lower),
     })  # fmt: skip
     one = simplify(candidate @ whole, facts=[*both.facts, Inverse(d), Inverse(complement)])
     return sym(unique_inverse(one, whole, candidate))

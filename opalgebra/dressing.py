@@ -17,7 +17,7 @@ A background is a state, by type: dressing by anything else would break associat
 """
 
 from opalgebra.errors import NotLinearError, SpaceError
-from opalgebra.expr import Atom, Dressed, Identity, Operator, Source, Zero, as_index, at, factors, linear_combination, terms
+from opalgebra.expr import Atom, Dressed, Identity, Operator, Source, Sum, Zero, as_index, at, factors, linear_combination
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, indexed_sum, ordered_product
 from opalgebra.recursion import Steps, without_recursion
 from opalgebra.scalar import free_symbols, fresh_names, symbol
@@ -66,9 +66,11 @@ def _steps(operator: Operator, state: Operator) -> Steps[Pair]:
             part, part_source = yield _product(factor, state)
         elif isinstance(factor, Binder):
             raise NotLinearError(f"{factor} is not known to be linear and has no dressing; give its length and order values")
+        elif not isinstance(factor, Sum):
+            raise NotLinearError(f"{factor} is not known to be linear and has no dressing; name it as one nonlinear atom")
         else:
             parts, sources = [], []
-            for coefficient, term in terms(factor):
+            for coefficient, term in factor.terms:
                 term_part, term_source = yield _steps(term, state)
                 parts.append((coefficient, term_part))
                 sources.append((coefficient, term_source))

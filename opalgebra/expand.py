@@ -38,7 +38,7 @@ def expand(
     declared = list(facts)
     proof = dress(operator, declared) if operator.is_state else None
     subject = operator if proof is None else proof.rhs
-    count = expanded_count(subject, declared)
+    count = largest_expansion(subject, declared)
     if limit is not None and count > limit:
         raise LimitError(
             f"the expansion has {written_number(count)} terms and the limit is {limit:,}; raise it, or keep the product "
@@ -50,7 +50,16 @@ def expand(
 
 def expanded_count(operator: Operator, facts: Iterable[Fact] = ()) -> int:
     """The number of terms of `distribute(operator)` before equal terms are collected; exact, without building them."""
-    declared = list(facts)
+    return sum(_growth(operator, list(facts))[operator])
+
+
+def largest_expansion(operator: Operator, facts: Iterable[Fact] = ()) -> int:
+    """The same for the part that has most, be it the argument of a nonlinear map or what is inverted."""
+    return max(sum(pair) for pair in _growth(operator, list(facts)).values())
+
+
+def _growth(operator: Operator, declared: list[Fact]) -> dict[Operator, tuple[int, int]]:
+    """For each node (p, q), when it makes p m + q terms of an argument of m terms."""
     growth: dict[Operator, tuple[int, int]] = {}
     for node in postorder(operator, backgrounds=False):
         if isinstance(node, Sum):
@@ -66,4 +75,4 @@ def expanded_count(operator: Operator, facts: Iterable[Fact] = ()) -> int:
             growth[node] = (2 * count if isinstance(node, Commutator) else count, 0)
         else:
             growth[node] = (1, 0) if isinstance(node, Identity) or is_linear(node, declared) else (0, 1)
-    return sum(growth[operator])
+    return growth

@@ -39,6 +39,7 @@ from opalgebra.space import ONE, Kind, Space, X
 _NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|[1-9][0-9]*))*)?")
 _LONGEST_NAME = 200
 _LARGEST = 10**1000
+_LONGEST_POWER = 100_000
 _RESERVED = set(
     "where source one zero sum ordered_product ordered_sum tensor inverse adjoint transpose commutator trace function".split()
 )
@@ -179,6 +180,8 @@ class Operator(Displayed):
             raise InputError(f"a power of an operator is a natural number, not {exponent!r}; use repeated @")
         if self.domain != self.codomain:
             raise SpaceError(f"{self} maps {self.domain} to {self.codomain}; only a map of a space to itself has powers")
+        if exponent > _LONGEST_POWER:
+            raise LimitError(f"a power would have {exponent:,} factors, more than {_LONGEST_POWER:,}; use ordered_product")
         return ordered_product([self] * exponent, space=self.domain)
 
 
@@ -205,6 +208,8 @@ class Zero(Operator):
     __slots__ = ()
 
     def __new__(cls, domain: Space = X, codomain: Space = X) -> "Zero":
+        if codomain == ONE:
+            raise SpaceError("a zero into the one-point space was asked, but that is no space of vectors; use K")
         return cls._intern((domain, codomain), domain, codomain, domain != ONE)
 
     @classmethod
@@ -364,6 +369,11 @@ class Source(Operator):
 def bound_symbol(level: int) -> Symbol:
     """The symbol that a binder of this level binds; no symbol of a user has its name."""
     return Symbol(f"#{level}", "natural")
+
+
+def is_bound(symbol: Symbol) -> bool:
+    """Whether a symbol is one that binders bind."""
+    return symbol.name.startswith("#")
 
 
 def as_index(value: Any, *, of: str) -> Index:

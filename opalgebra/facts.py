@@ -111,6 +111,11 @@ class Equal(Fact):
 
     def __post_init__(self) -> None:
         lhs, rhs = self.lhs, self.rhs
+        for side in (lhs, rhs):
+            if not isinstance(side, Operator):
+                raise InputError(
+                    f"{side!r} is no operator, and an equation has one on each side; build it from atoms or parse it"
+                )
         if (lhs.domain, lhs.codomain) != (rhs.domain, rhs.codomain):
             raise SpaceError(
                 f"the two sides map {lhs.domain} to {lhs.codomain} and {rhs.domain} to {rhs.codomain}; an equation "
@@ -123,9 +128,6 @@ class Equal(Fact):
 
 def equation(lhs: Operator, rhs: Operator) -> Equal:
     """The unproved statement `lhs = rhs`, for `verify`. InputError for what is no operator."""
-    for side in (lhs, rhs):
-        if not isinstance(side, Operator):
-            raise InputError(f"{side!r} is no operator, and an equation has one on each side; build it from atoms or parse it")
     return Equal(lhs, rhs)
 
 
@@ -264,7 +266,9 @@ class Adjoint(Fact):
 
     def __post_init__(self) -> None:
         found = _generic(self.operator, square=False)
-        Equal(adjoint(found), _partner(self.adjoint, self.operator, found))
+        other = _partner(self.adjoint, self.operator, found)
+        Equal(adjoint(found), other)
+        adjoint(other)
 
     def equation(self, side: str = "left", *members: Operator) -> Equal:
         """`A+ = B`, or for `right` its adjoint, `B+ = A`."""
@@ -304,8 +308,8 @@ class Causal(Fact):
         if not projector.is_linear or projector.domain != found.domain or projector.codomain != found.domain:
             raise NotLinearError(f"{projector.base} is no family of linear maps of {found.domain}, as prefix projectors are")
 
-    def equation(self, position: Index, *members: Operator) -> Equal:
-        """The law at a position."""
+    def equation(self, position: Index | tuple[Index, ...], *members: Operator) -> Equal:
+        """The law at a position, the index or indices of a projector."""
         found, projector = _member(self.operator, members), self.projectors[position]
         return Equal(projector @ found, projector @ found @ projector)
 

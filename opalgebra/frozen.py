@@ -7,6 +7,8 @@ Of a vertex or norm with layer l and head h, dressed on a state,
     norm N            sigma_N[l] (x) gamma_N[l] @ C         scales of the tokens (x) weights after centering (C = 1 for RMS)
     FFN               sum over tokens t of E[t] (x) f[l, t] what one token has is a matrix of its own
 
+The letters of vertices that are not named A and F end in the name of the vertex.
+
 Each is a fact `Form` under its split and becomes a hypothesis of what uses it. Then which dressings commute follows from
 the factors alone: E and sigma are diagonal, patterns are not; gamma is diagonal, weights are not.
 """
@@ -16,7 +18,7 @@ from itertools import combinations_with_replacement, permutations
 from typing import Any
 
 from opalgebra.atoms import Family, family
-from opalgebra.errors import InputError
+from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Dressed, Index, Operator, Zero, as_index, postorder
 from opalgebra.facts import Commute, Equal, Fact, Form, Idempotent
 from opalgebra.indexed import indexed_sum
@@ -29,6 +31,7 @@ TOKENS = family("E", kind=Kind.LINEAR, domain=POSITIONS, codomain=POSITIONS)
 PATTERNS = family("a", kind=Kind.LINEAR, domain=POSITIONS, codomain=POSITIONS)
 WEIGHTS = family("w", kind=Kind.LINEAR, domain=FEATURES, codomain=FEATURES)
 NEURONS = family("f", kind=Kind.LINEAR, domain=FEATURES, codomain=FEATURES)
+_MOST_TOKENS = 200
 
 
 def frozen_forms(
@@ -52,6 +55,8 @@ def frozen_forms(
         raise InputError(f"ffn={ffn!r}: the splits of an FFN in which it acts on each token are 'gate' and 'tangent'")
     count: Any = symbol("tokens") if tokens is None else as_index(tokens, of="tokens")
     channels: Any = symbol("heads") if heads is None else as_index(heads, of="heads")
+    if isinstance(count, int) and count > _MOST_TOKENS:
+        raise LimitError(f"tokens={count:,}: forms are written token by token up to {_MOST_TOKENS}; leave a symbol for more")
     forms: dict[Atom, Form] = {}
     diagonal: dict[Family, None] = {}
     for node in postorder(operator, backgrounds=False):
@@ -59,7 +64,7 @@ def frozen_forms(
             continue
         atom, split = node.operator, "frozen"
         if atom.kind == Kind.ATTENTION:
-            form = _head(atom.indices) if atom.head is not None else _attention(atom, channels)
+            form = _head(atom, atom.indices) if atom.head is not None else _attention(atom, channels)
         elif atom.kind == Kind.FFN:
             form, split = _ffn(atom, count), ffn
             diagonal[TOKENS] = None
@@ -82,18 +87,25 @@ def norm_factors(norm: Atom) -> tuple[Family, Family]:
     )
 
 
-def _head(indices: tuple[Index, ...]) -> Operator:
-    return tensor(PATTERNS[indices], WEIGHTS[indices])
+def _own(letters: Family, atom: Atom, usual: str) -> Family:
+    """The letters of a vertex: those of the Transformer's own, `A` and `F`, and others for vertices with other names."""
+    if atom.base == usual:
+        return letters
+    return family(f"{letters.name}_{atom.base}", kind=letters.kind, domain=letters.domain, codomain=letters.codomain)
+
+
+def _head(atom: Atom, indices: tuple[Index, ...]) -> Operator:
+    return tensor(_own(PATTERNS, atom, "A")[indices], _own(WEIGHTS, atom, "A")[indices])
 
 
 def _attention(atom: Atom, heads: Any) -> Operator:
     (head,) = map(symbol, fresh_names(free_symbols(heads), 1))
-    return indexed_sum(_head((*atom.indices, as_index(head, of="head"))), head, 0, heads - 1)
+    return indexed_sum(_head(atom, (*atom.indices, as_index(head, of="head"))), head, 0, heads - 1)
 
 
 def _ffn(atom: Atom, tokens: Any) -> Operator:
     (token,) = map(symbol, fresh_names(free_symbols(tokens), 1))
-    own = NEURONS[(*atom.indices, as_index(token, of="token"))]
+    own = _own(NEURONS, atom, "F")[(*atom.indices, as_index(token, of="token"))]
     return indexed_sum(tensor(TOKENS[as_index(token, of="token")], own), token, 0, tokens - 1)
 
 

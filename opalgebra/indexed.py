@@ -2,7 +2,8 @@
 
     ordered_product(B, l, a, b)   B(b) @ ... @ B(a), the identity when b < a; later factors stand to the left
     indexed_sum(B, l, a, b)       B(a) + ... + B(b), zero when b < a
-    ordered_sum(B, l, L, n)       the sum over 1 <= l_1 < ... < l_n <= L of B(l_n) @ ... @ B(l_1); 1 when n = 0, 0 when n > L
+    ordered_sum(B, l, L, n)       the sum over 1 <= l_1 < ... < l_n <= L of B(l_n) @ ... @ B(l_1);
+                                  1 when n = 0, 0 when n > L or n < 0
 
 The index is bound: it is stored as a symbol of its own, numbered above every binder inside the body, so that expressions
 which differ in the names of bound indices alone are one object and no name is ever captured. Where the bounds differ by
@@ -211,6 +212,7 @@ def ordered_sum(body: Operator, index: Scalar, upper: Index, order: Index) -> Op
 
 def _product(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> Operator:
     _square(body)
+    _natural(lower)
     written = _written(body, symbol, lower, upper)
     if written is not None:
         return expr.ordered_product(written, space=body.domain)
@@ -218,6 +220,7 @@ def _product(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> Oper
 
 
 def _sum(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> Operator:
+    _natural(lower)
     written = _written(body, symbol, lower, upper)
     if written is not None:
         return linear_combination(((1, term) for term in written), body.domain, body.codomain)
@@ -230,7 +233,7 @@ def _words(body: Operator, symbol: Symbol, upper: Index, order: Index) -> Operat
     if order == 0:
         return expr.Identity(body.domain)
     excess = as_scalar(order) - as_scalar(upper)
-    if not isinstance(excess, Polynomial) and excess > 0:
+    if (isinstance(order, int) and order < 0) or (not isinstance(excess, Polynomial) and excess > 0):
         return Zero(body.domain, body.codomain)
     return _bind(OrderedSum, body, symbol, upper, order)
 
@@ -249,8 +252,15 @@ def _written(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> list
 
 def _bind(binder: type[Binder], body: Operator, symbol: Symbol, *bounds: Index) -> Operator:
     level = body.height + 1
+    if bound_symbol(level) in body.symbols and symbol != bound_symbol(level):
+        raise InputError(f"{body} has an index that a product or sum binds; open its body at a symbol of your own")
     inside = at(body, {symbol: scalar_of(bound_symbol(level))})
     return binder._intern((inside, level, *bounds), body.domain, body.codomain, body.is_linear, level=level)
+
+
+def _natural(lower: Index | Scalar) -> None:
+    if not is_surely_natural(as_scalar(lower)):
+        raise InputError(f"a product or sum from {lower} on was asked, which may be negative; an index is a natural number")
 
 
 def _square(body: Operator) -> None:

@@ -25,6 +25,7 @@ from opalgebra.expr import (
     bound_symbol,
     compose,
     factors,
+    is_bound,
     linear_combination,
     postorder,
     terms,
@@ -78,7 +79,13 @@ def _theorem(
 ) -> Theorem:
     if hypotheses is None:
         hypotheses = (fact for part in arguments if isinstance(part, Theorem) for fact in part.hypotheses)
-    return Theorem(_SEAL, rule, arguments, lhs, rhs, frozenset(hypotheses))
+    assumed = frozenset(hypotheses)
+    for stated in (lhs, rhs, *assumed):
+        if not isinstance(stated, Operator | Fact):
+            raise InputError(f"{stated!r} is no operator, and theorems are about operators")
+        if any(is_bound(symbol) for symbol in stated.symbols):
+            raise InputError(f"{stated} has an index that a product or sum binds; open its body at a symbol of your own")
+    return Theorem(_SEAL, rule, arguments, lhs, rhs, assumed)
 
 
 def refl(operator: Operator) -> Theorem:
@@ -109,7 +116,7 @@ def cong(build: Callable[..., Operator], *parts: Any) -> Theorem:
     and `source`, for a dressing is a function of the value of its background, but two ways to write one map may have
     different splits. InputError for another constructor or for the operator of a dressing.
     """
-    if build not in _FUNCTIONS or (build in (dressed, source) and isinstance(parts[0], Theorem)):
+    if not any(build is known for known in _FUNCTIONS) or (build in (dressed, source) and isinstance(parts[0], Theorem)):
         name = getattr(build, "__name__", build)
         raise InputError(f"{name} is no function of the maps that it is given, so that these are equal proves nothing")
     lhs = build(*(part.lhs if isinstance(part, Theorem) else part for part in parts))
@@ -253,8 +260,6 @@ def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:
     natural number, and the product or sum is a function of the bodies at these values.
     """
     _not_free(index, theorem, binder)
-    if isinstance(binder, Range) and not is_surely_natural(as_scalar(binder.lower)):
-        raise InputError(f"{binder} begins at {binder.lower}, which may be negative; an index is a natural number")
     lhs, rhs = (binder.over(side, scalar_of(index)) for side in (theorem.lhs, theorem.rhs))
     return _theorem("under", (theorem, binder, index), lhs, rhs)
 

@@ -27,7 +27,7 @@ from opalgebra.inverse import inverse
 from opalgebra.kernel import Theorem, assume, cong, left_dist, refl, right_dist, sym, trans
 from opalgebra.resolvent import claimed, neumann
 from opalgebra.rewrite import added
-from opalgebra.scalar import Polynomial, as_scalar, is_surely_natural
+from opalgebra.scalar import as_scalar, is_surely_natural
 
 
 def propagator(layers: Sequence[Operator] | Operator, later: Index, earlier: Index) -> Operator:
@@ -45,10 +45,15 @@ def propagator(layers: Sequence[Operator] | Operator, later: Index, earlier: Ind
     if not is_surely_natural(distance):
         raise InputError(f"G({later}, {earlier}): a propagator goes to later depths, and {distance} may be negative")
     if isinstance(layers, OrderedProduct):
+        for room in (as_scalar(earlier) + 1 - as_scalar(layers.lower), as_scalar(layers.upper) - as_scalar(later)):
+            if not is_surely_natural(room):
+                raise InputError(f"G({later}, {earlier}) may leave the layers {layers.lower} to {layers.upper} of {layers}")
         return layers.between(as_scalar(earlier) + 1, later)
     if isinstance(layers, Operator):
         raise InputError(f"{layers} is no product over an index; pass that, or the sequence of layers T_1, T_2, ...")
-    if isinstance(later, Polynomial) or isinstance(earlier, Polynomial) or earlier < 0 or later > len(layers):
+    if not layers:
+        raise InputError("a propagator of no layers has no space; pass the layers T_1, T_2, ...")
+    if not isinstance(later, int) or not isinstance(earlier, int) or earlier < 0 or later > len(layers):
         raise InputError(f"G({later}, {earlier}): depths of these layers are numbers from 0 to {len(layers)}")
     space = layers[0].domain if earlier == 0 else layers[earlier - 1].codomain
     return ordered_product(layers[earlier:later], space=space)

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import Any
 
 from opalgebra.adjoint import adjoint, transpose
-from opalgebra.atoms import Family
+from opalgebra.atoms import Family, family
 from opalgebra.commutator import commutator
 from opalgebra.dressing import dressed, source
 from opalgebra.effort import MOST_DIGITS, Effort, terms_of
@@ -174,12 +174,12 @@ def _declare(children: list[Any], names: dict[str, Any]) -> None:
     declared = [child.children for child in children if getattr(child, "data", "") == "declared"]
     kind = next(str(child) for child in children if child is not None and not hasattr(child, "data"))
     domain = spaces[0] if len(spaces) == 2 else (ONE if kind == Kind.STATE else X)
-    for token, family in declared:
+    for token, mark in declared:
         name = str(token)
         if kind in ("natural", "real", "positive"):
             names[name] = symbol(name) if kind == "natural" else parameter(name, positive=kind == "positive")
         else:
-            make = Atom if family is None else Family
+            make = Atom if mark is None else Family
             names[name] = make(name, kind=kind, domain=domain, codomain=spaces[-1] if spaces else X)
 
 
@@ -375,7 +375,7 @@ def _member(token: Any, names: dict[str, Any], kind: str | None) -> Family:
     if name not in names:
         if kind is None:
             raise InputError(f"{name}[] is not declared; add 'where {name}[]: linear' to the text or pass atoms=")
-        names[name] = Family(name, kind=kind)
+        names[name] = family(name, kind=kind)
     if not isinstance(names[name], Family):
         raise InputError(f"{name} is declared as one operator and has no members; declare {name}[] for a family")
     return names[name]  # type: ignore[no-any-return]

@@ -243,11 +243,11 @@ def rewritten(root: Operator, head: Head[Operator], backgrounds: bool) -> Operat
         elif isinstance(node, Compose):
             left = yield visit(node.left)
             result = left @ (yield visit(node.right))
-        elif isinstance(node, Sum):
+        elif node.parts:
             parts = []
-            for coefficient, term in node.terms:
-                parts.append((coefficient, (yield visit(term))))
-            result = linear_combination(parts, node.domain, node.codomain)
+            for part in node.parts:
+                parts.append((yield visit(part)))  # noqa: PERF401
+            result = node.remade(parts)
         elif backgrounds and isinstance(node, Dressed | Source):
             operator = yield visit(node.operator)
             state = yield visit(node.state)

@@ -1,4 +1,4 @@
-"""Coefficients are exact: rational numbers, and Laurent polynomials over them in named symbols.
+"""Coefficients are exact: rational numbers, and polynomials over them in named symbols, Laurent in the positive ones.
 
 Floats are taken at their exact binary value. A polynomial without symbols is a `Fraction`, so that equal scalars are
 equal objects of one type. A symbol is a natural number, as an index or a length is, or a real number, as a coupling is.
@@ -30,7 +30,10 @@ Monomial = tuple[tuple[Symbol, int], ...]
 
 @final
 class Polynomial:
-    """A Laurent polynomial with rational coefficients and at least one symbol; made from `symbol` by `+ - * / **`."""
+    """A polynomial with rational coefficients and at least one symbol; made from `symbol` by `+ - * / **`.
+
+    Negative powers are of positive symbols alone: `1/g * g = 1` must hold for every value of g.
+    """
 
     __slots__ = ("terms",)
 
@@ -91,6 +94,8 @@ class Polynomial:
     def __pow__(self, exponent: int) -> "Scalar":
         if not isinstance(exponent, int) or (exponent < 0 and len(self.terms) > 1):
             raise InputError(f"({self})**{exponent!r} is no Laurent polynomial; only a single term has negative powers")
+        if exponent < 0 and any(symbol.sort != "positive" for symbol in self.symbols):
+            raise InputError(f"1/({self}) was asked, but {self} may be zero; declare its symbols with positive=True")
         if len(self.terms) == 1:
             ((monomial, coefficient),) = self.terms
             return Polynomial._make([(tuple((s, e * exponent) for s, e in monomial if exponent), coefficient**exponent)])
@@ -264,6 +269,8 @@ def binomial(upper: ScalarLike, lower: int) -> Scalar:
     """
     if not is_natural(lower):
         raise InputError(f"binomial({upper}, {lower!r}): the lower number is a natural number, such as an order")
+    if lower > LONGEST:
+        raise LimitError(f"binomial({upper}, {lower:,}) would take {lower:,} factors, more than {LONGEST:,}; use a lower order")
     result: Scalar = Fraction(1)
     for step in range(lower):
         result = result * (as_scalar(upper) - step) / (step + 1)

@@ -21,6 +21,7 @@ from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint, transpose
 from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator, commutator
 from opalgebra.errors import InputError, LimitError
+from opalgebra.expand import largest_expansion
 from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, compose, factors, postorder, terms
 from opalgebra.facts import Adjoint as AdjointFact
 from opalgebra.facts import Causal, Commute, Fact, Form, Homogeneous, Inverse, Linear, is_member, is_positive
@@ -31,18 +32,19 @@ from opalgebra.kernel import Theorem, assume, cong, distribute, refl, sum_left, 
 from opalgebra.matching import first_factor, later_factors
 from opalgebra.recursion import Steps, without_recursion
 from opalgebra.rewrite import Head, added, longest_first, without_beginning
-from opalgebra.scalar import Polynomial, Scalar, as_scalar, fresh_names, scalar_of, symbol, the_symbol
+from opalgebra.scalar import Polynomial, Scalar, as_scalar, fresh_names, scalar_of, symbol, the_symbol, written_number
 from opalgebra.tensor import Tensor, tensor
 from opalgebra.trace import TraceOf, trace
 
 LIMIT = 10_000
+TERMS = 200_000
 
 
 def simplify(operator: Operator, *, facts: Iterable[Fact] = (), limit: int | None = LIMIT) -> Theorem:
     """The theorem `operator = its expansion, rewritten by the facts until none applies`; its hypotheses are those used.
 
-    No map is dressed. LimitError after `limit` rewritings (None: no limit), InputError for what is no fact, or for one that
-    is no rule because its largest word has a coefficient that may be zero.
+    No map is dressed. LimitError after `limit` rewritings, or for an expansion to more than `TERMS` terms (None: no limit);
+    InputError for what is no fact, or for one that is no rule because its largest word has a coefficient that may be zero.
 
     >>> import opalgebra as oa
     >>> A, P = oa.atoms("A P", kind="linear")
@@ -52,6 +54,11 @@ def simplify(operator: Operator, *, facts: Iterable[Fact] = (), limit: int | Non
     if not isinstance(operator, Operator):
         raise InputError(f"{operator!r} is no operator; build one from atoms, or read a text with parse")
     given = list(dict.fromkeys(facts))
+    if limit is not None and (count := largest_expansion(operator, given)) > TERMS:
+        raise LimitError(
+            f"what is simplified would first be expanded to {written_number(count)} terms, and {TERMS:,} is the limit; "
+            "use limit=None for none"
+        )
     for fact in given:
         if not isinstance(fact, Fact):
             raise InputError(f"{fact!r} is no fact; declare one such as Commute(A, B) or Equal(A @ B, C)")
@@ -89,8 +96,11 @@ class _Simplifier:
             statements = [assume(fact, side, *members[:1]) for side in ("left", "right")]
         elif isinstance(fact, Causal):
             *operands, projector = members
-            (position,) = projector.indices  # type: ignore[attr-defined]
-            statements = [assume(fact, position, *operands)]
+            statements = [assume(fact, projector.indices, *operands)]  # type: ignore[attr-defined]
+        elif isinstance(fact, Commute):
+            chosen = iter(members)
+            pair = [next(chosen) if isinstance(operand, Family) else operand for operand in (fact.left, fact.right)]
+            statements = [assume(fact, *pair)]
         else:
             statements = [assume(fact, *members)]
         for statement in statements:

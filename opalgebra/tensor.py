@@ -76,10 +76,11 @@ def tensor(*operators: Operator) -> Operator:
     words: list[Operator] = []
     for operator in operators:
         _check(operator)
-        while isinstance(operator, Sum) and len(operator.terms) == 1:
-            share, operator = operator.terms[0]
+        word = pulled_out(operator)
+        if isinstance(word, Sum) and len(word.terms) == 1:
+            share, word = word.terms[0]
             coefficient = coefficient * share
-        words.append(operator)
+        words.append(word)
     if any(isinstance(word, Zero) for word in words):
         return Zero(_product(word.domain for word in words), _product(word.codomain for word in words))
     if all(is_layer(word) for word in words):
@@ -92,6 +93,25 @@ def tensor(*operators: Operator) -> Operator:
             for factor in reversed(factors(words[place])):
                 result = compose(layer([*before, *blocks_of(factor), *after]), result)
     return result if coefficient == 1 else coefficient * result
+
+
+def pulled_out(operator: Operator) -> Operator:
+    """The same map, with `A @ (c B) = c (A @ B)` and `A @ 0 = 0` used for linear A all along a word."""
+    if isinstance(operator, Sum) and len(operator.terms) == 1:
+        coefficient, term = operator.terms[0]
+        return coefficient * pulled_out(term)
+    *left, result = factors(operator)
+    if not isinstance(result, Zero | Sum):
+        return operator
+    for letter in reversed(left):
+        if letter.is_linear and isinstance(result, Zero):
+            result = Zero(result.domain, letter.codomain)
+        elif letter.is_linear and isinstance(result, Sum) and len(result.terms) == 1:
+            share, term = result.terms[0]
+            result = share * compose(letter, term)
+        else:
+            result = compose(letter, result)
+    return result
 
 
 def _check(operator: object) -> None:

@@ -17,7 +17,7 @@ from opalgebra import expr
 from opalgebra.errors import InputError, NotLinearError, SpaceError
 from opalgebra.expr import Identity, Operator, factors, linear_combination, ordered_product, terms
 from opalgebra.space import K, Space
-from opalgebra.tensor import Tensor, blocks_of, is_scalar_operator, layer, legs, tensor
+from opalgebra.tensor import Tensor, blocks_of, is_scalar_operator, layer, legs, pulled_out, tensor
 
 
 @final
@@ -85,7 +85,8 @@ def _place(operator: Operator, name: str | int) -> int:
 
 def _over(operator: Operator, over: tuple[int, ...]) -> Operator:
     spaces = (_without(operator.domain, over), _without(operator.codomain, over))
-    return linear_combination(((c, _word(term, over)) for c, term in terms(operator)), *spaces)
+    words = ((c * share, word) for c, term in terms(operator) for share, word in terms(pulled_out(term)))
+    return linear_combination(((c, _word(word, over)) for c, word in words), *spaces)
 
 
 def _without(space: Space, over: tuple[int, ...]) -> Space:
@@ -151,7 +152,7 @@ def _some(word: Operator, over: tuple[int, ...]) -> Operator:
         outside, inside, kept = _separated(first, over)
         if kept is not first:
             left = left @ outside
-            word = ordered_product([inside, *reversed(later), kept])
+            word = ordered_product([_moved(inside, word.domain), *reversed(later), kept])
             continue
         *earlier, last = factors(word)
         outside, inside, kept = _separated(last, over, below=True)
@@ -160,6 +161,17 @@ def _some(word: Operator, over: tuple[int, ...]) -> Operator:
             word = ordered_product([inside, kept, *reversed(earlier)])
     spaces = (_without(word.domain, over), _without(word.codomain, over))
     return left @ TraceOf._intern((word, over), *spaces, True) @ right
+
+
+def _moved(inside: Operator, space: Space) -> Operator:
+    """A layer that acts on traced legs alone, composed with a map out of the space from the right: its identities are of it."""
+    blocks: list[Operator] = []
+    place = 0
+    for block in blocks_of(inside):
+        end = place + legs(block.codomain)
+        blocks.append(Identity(Space(*space.factors[place:end])) if isinstance(block, Identity) else block)
+        place = end
+    return layer(blocks)
 
 
 def _keeps_legs(operator: Operator) -> bool:

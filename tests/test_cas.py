@@ -341,7 +341,9 @@ def test_scalar_symbols_have_the_assumptions_of_their_sorts_and_no_others_are_re
     assert to_sympy(COUPLING * A) == g * a
     assert to_sympy(POSITIVE * A) == sympy.Symbol("h", positive=True) * a
     assert to_sympy(L * A) == sympy.Symbol("L", integer=True, nonnegative=True) * a
-    assert from_sympy((g + 1) ** 2 * a / g) is (COUPLING + 1) ** 2 / COUPLING * A
+    h = sympy.Symbol("h", positive=True)
+    assert from_sympy((g + 1) ** 2 * a / h) is (COUPLING + 1) ** 2 / POSITIVE * A
+    assert "may be zero" in refused(oa.InputError, lambda: from_sympy(a / g))
     assert "commutes, but is no number" in refused(oa.InputError, lambda: from_sympy(sympy.Symbol("g", integer=True) * a))
     below = to_sympy(oa.ordered_product(1 + V[l], l, 1, L)).subs(sympy.Symbol("L", integer=True, nonnegative=True), -2)
     assert "may not be" in refused(oa.InputError, lambda: from_sympy(below, [V[l]]))

@@ -87,3 +87,17 @@ def test_planted_sum_of_powers_without_the_lower_end_is_found(monkeypatch):
     monkeypatch.setitem(module, "binomial", lambda upper, order: 0 if upper == 2 else right(upper, order))
     operator = oa.indexed_sum(V[l], l, 2, L + 1)
     assert oa.word_count(operator).at({the_symbol(L): 4}) != written(operator, {L: 4})
+
+
+def test_nonlinear_factors_keep_the_sums_in_their_arguments():
+    Q, R = oa.family("Q", kind="nonlinear"), oa.family("R", kind="nonlinear")
+    for body, count in ((Q[l] + R[l], 2), (Q[l] + V[l], 3), (2 * V[l] + Q[l] + R[l], 5)):
+        written = oa.expand(oa.instantiate(body, {l: 2}) @ oa.instantiate(body, {l: 1})).rhs
+        assert oa.word_count(oa.ordered_sum(body, l, 2, 2)) == len(written.terms) == count
+    with pytest.raises(oa.InputError, match="is no polynomial in its length"):
+        oa.word_count(oa.ordered_product(Q[l], l, 1, L))
+
+
+def test_a_length_that_may_be_negative_is_refused():
+    with pytest.raises(oa.InputError, match=r"the length L - 1 of .* may be negative"):
+        oa.word_count(oa.ordered_sum(V[l], l, L - 1, 2))

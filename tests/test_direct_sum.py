@@ -8,7 +8,7 @@ import pytest
 from meaning import Interpretation, apply, counterexample, inverted, random_matrix, residue
 
 import opalgebra as oa
-from opalgebra.expr import Identity, Zero
+from opalgebra.expr import Identity, Zero, factors
 from opalgebra.kernel import assume
 
 Y, Z, S = oa.Space("upper"), oa.Space("lower"), oa.Space("S")
@@ -128,8 +128,12 @@ def test_what_has_no_blocks_is_refused():
 def test_planted_sign_in_the_schur_complement_is_refused_by_the_kernel(monkeypatch):
     """The formula is checked by a proof, not by its author: with a wrong block no theorem comes out."""
     module = oa.direct_sum.__globals__
-    right = module["_word"]
-    monkeypatch.setitem(module, "_word", lambda *operators: -right(*operators) if len(operators) == 5 else right(*operators))
+    right = module["pulled_out"]
+
+    def signed(word):
+        return -right(word) if len(factors(word)) == 5 and word.domain == Z else right(word)
+
+    monkeypatch.setitem(module, "pulled_out", signed)
     with pytest.raises(oa.InputError, match="was to be proved"):
         oa.schur_complement(*BLOCKS)
 

@@ -210,3 +210,21 @@ def test_what_is_no_operator_is_refused(thing):
     assert refused(oa.InputError, lambda: oa.equation(oa.Atom("A", kind="linear"), thing)) == (
         f"{thing!r} is no operator, and an equation has one on each side; build it from atoms or parse it"
     )
+
+
+def test_sums_inside_nonlinear_maps_and_inverses_are_counted_before_they_are_multiplied_out():
+    V = oa.family("V", kind="linear")
+    product, F = oa.ordered_product(1 + V[layer] for layer in range(1, 40)), oa.Atom("F", kind="nonlinear")
+    for operator in (F @ product, oa.inverse(product), oa.function("exp", product), F @ (1 + product)):
+        with pytest.raises(oa.LimitError, match="the expansion has 549,755,813,88"):
+            expand(operator)
+        with pytest.raises(oa.LimitError, match="would first be expanded to 549,755,813,88"):
+            oa.simplify(operator)
+    assert expanded_count(F @ product) == 1
+
+
+def test_an_inverse_of_a_nonlinear_map_has_no_dressing():
+    F, x = oa.Atom("F", kind="nonlinear"), oa.state("x")
+    for ask in (lambda: expand(oa.inverse(1 - F) @ x), lambda: oa.dressed(oa.inverse(1 - F), x)):
+        with pytest.raises(oa.NotLinearError, match="has no dressing; name it as one nonlinear atom"):
+            ask()

@@ -78,6 +78,8 @@ def test_each_fact_states_its_equation_under_itself(fact, arguments, text):
         (oa.InputError, lambda: assume(oa.Homogeneous(F), oa.parameter("c"), A), "homogeneous for positive scalars"),
         (oa.InputError, lambda: assume(oa.Commute(V, W), V[1], V[2]), "V2 is not family"),
         (oa.InputError, lambda: oa.Inverse(V, A), "name two operators, or two families"),
+        (oa.NotLinearError, lambda: oa.Adjoint(A, F), "the adjoint of F was asked"),
+        (oa.InputError, lambda: oa.Equal(1, 2), "1 is no operator, and an equation has one on each side"),
         (oa.InputError, lambda: oa.Adjoint(A, V), "name two operators, or two families"),
         (oa.InputError, lambda: oa.Adjoint(A, 3), "3 is no operator and no family"),
         (oa.NotLinearError, lambda: oa.Adjoint(oa.family("Q", kind="nonlinear"), V), "the adjoint of Q0 was asked"),

@@ -174,3 +174,14 @@ def test_planted_form_with_the_factors_of_another_head_is_found():
 def test_what_has_no_forms_is_refused(ask, text):
     with pytest.raises(oa.InputError, match=text):
         ask()
+
+
+def test_vertices_with_other_names_have_letters_of_their_own():
+    x, y = oa.state("x"), oa.state("y")
+    A, B = oa.Atom("A1_1", kind="attention"), oa.Atom("B1_1", kind="attention")
+    F1, G1 = oa.Atom("F1", kind="ffn"), oa.Atom("G1", kind="ffn")
+    operator = oa.dressed(A, x) - oa.dressed(B, y) + oa.dressed(F1, x) - oa.dressed(G1, y)
+    theorem = oa.simplify(operator, facts=oa.frozen_forms(operator))
+    assert len(theorem.rhs.terms) == 4
+    with pytest.raises(oa.LimitError, match="up to 200; leave a symbol for more"):
+        oa.frozen_forms(operator, tokens=10_000)

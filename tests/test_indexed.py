@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from dataclasses import FrozenInstanceError
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from opalgebra.scalar import Symbol
 from opalgebra.space import ONE, X
 
 l, m, n, L, M = map(oa.symbol, "l m n L M".split())
-g = oa.parameter("g")
+g, p = oa.parameter("g"), oa.parameter("p", positive=True)
 V, W = oa.family("V", kind="linear"), oa.family("W", kind="linear")
 F, y = oa.family("F", kind="nonlinear"), oa.family("y", kind="state")
 x = oa.state("x")
@@ -298,10 +299,10 @@ def test_what_makes_no_sense_is_refused(error, act, message):
             r"(\sum_{m=1}^{L} V_{m}\,(\mathop{\overleftarrow{\prod}}\limits_{l=m+1}^{L}\,(1 + V_{l})))\,A",
         ),
         (
-            (g + 1) * V[l] - g**-2 * A + g,
-            "g - g^-2*A + (g + 1)*V[l] where A, V[]: linear, g: real",
-            "g - g^-2 A + (g + 1) V_l",
-            r"g - g^{-2}\,A + (g + 1)\,V_{l}",
+            (p + 1) * V[l] - p**-2 * A + p,
+            "p - p^-2*A + (p + 1)*V[l] where A, V[]: linear, p: positive",
+            "p - p^-2 A + (p + 1) V_l",
+            r"p - p^{-2}\,A + (p + 1)\,V_{l}",
         ),
     ],
 )
@@ -317,7 +318,7 @@ def test_every_form_of_an_indexed_operator(operator, ascii, pretty, tex):
 @settings(max_examples=60)
 def test_what_is_printed_is_read_back(operator):
     assert parse(repr(operator)) is operator
-    symbols = [oa.symbol(s.name) if s.sort == "natural" else g for s in operator.symbols]
+    symbols = [oa.symbol(s.name) if s.sort == "natural" else p if s.sort == "positive" else g for s in operator.symbols]
     assert parse(str(operator), atoms=[*operator.atoms, *symbols]) is operator
 
 
@@ -581,3 +582,30 @@ def test_classes_are_not_constructors():
 )
 def test_short_texts_of_huge_expressions_are_refused_at_once(text, message):
     assert refused(oa.LimitError, lambda: parse(text)).startswith(message)
+
+
+def test_a_bound_index_is_printed_by_a_name_that_nothing_else_in_it_has():
+    i = oa.symbol("i")
+    for operator in (
+        oa.indexed_sum(V[i], i, 1, oa.symbol("l")),
+        oa.indexed_sum(oa.indexed_sum(l * V[i], i, 1, l), l, 1, L),
+        oa.indexed_sum(oa.Atom("l", kind="linear") @ V[i], i, 1, L),
+        oa.ordered_product(oa.family("l", kind="linear")[i], i, 1, oa.symbol("m")),
+    ):
+        assert parse(repr(operator)) is operator
+
+
+def test_an_ordered_sum_of_negative_order_is_zero():
+    n = oa.symbol("n")
+    words = oa.instantiate(oa.ordered_sum(V[l], l, L, n - 1), {n: 0})
+    assert words == oa.Zero()
+
+
+def test_a_family_is_a_value_that_has_no_end_to_iterate_to():
+    assert oa.family("V", kind="linear") == V and hash(oa.family("V", kind="linear")) == hash(V)
+    with pytest.raises(FrozenInstanceError):
+        V.name = "W"
+    with pytest.raises(TypeError, match="not iterable"):
+        list(V)
+    with pytest.raises(oa.InputError, match="ends in an index"):
+        oa.family("V1_", kind="linear")

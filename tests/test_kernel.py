@@ -10,7 +10,8 @@ import opalgebra as oa
 from opalgebra import kernel
 from opalgebra.atoms import atoms
 from opalgebra.expand import expand
-from opalgebra.expr import Zero, compose
+from opalgebra.expr import Identity, Zero, compose
+from opalgebra.scalar import Symbol
 from opalgebra.space import ONE, X
 
 A, B, C = atoms("A B C", kind="linear")
@@ -179,3 +180,62 @@ def test_an_equation_has_no_hypotheses_and_is_no_theorem():
 
 def test_a_state_is_a_map_out_of_the_one_point_space():
     assert (kernel.dress(F @ x).lhs.domain, kernel.dress(F @ x).rhs.codomain) == (ONE, X)
+
+
+l, n, L, M = map(oa.symbol, "l n L M".split())
+g = oa.parameter("g")
+V, W = oa.family("V", kind="linear"), oa.family("W", kind="linear")
+
+
+def test_a_recursion_that_holds_from_zero_on_is_not_put_under_an_index_that_may_be_negative():
+    """At n = -1 the recursion of the product would read 1 = A, and the sum would make 1 + A = 2 A of it."""
+    recursion = kernel.unfold(oa.ordered_product(A, l, 1, n + 1))
+    index = Symbol("n", "natural")
+    with pytest.raises(oa.InputError, match="from L - 1 on was asked, which may be negative"):
+        kernel.under(recursion, oa.indexed_sum(V[n], n, L - 1, M), index)
+    for build in (oa.indexed_sum, oa.ordered_product):
+        with pytest.raises(oa.InputError, match="an index is a natural number"):
+            build(A, l, -1, M)
+    assert kernel.under(recursion, oa.indexed_sum(V[n], n, L, M), index).lhs == oa.indexed_sum(recursion.lhs, n, L, M)
+
+
+@pytest.mark.parametrize("divide", [lambda: 1 / g, lambda: g**-1, lambda: 1 / n, lambda: 2 / (g * n)])
+def test_nothing_is_divided_by_what_may_be_zero(divide):
+    """From g A = g B, `1/g` times both sides would give A = B, and g = 0 then from no hypothesis at all."""
+    with pytest.raises(oa.InputError, match="may be zero; declare its symbols with positive=True"):
+        divide()
+    p = oa.parameter("p", positive=True)
+    theorem = kernel.cong(compose, 1 / p * Identity(), kernel.assume(oa.Equal(p * A, p * B)))
+    assert (theorem.lhs, theorem.rhs) == (A, B)
+    with pytest.raises(oa.InputError, match="is positive and 0 may not be"):
+        oa.instantiate(theorem, {p: 0})
+
+
+def test_induction_is_over_natural_numbers_alone():
+    claim = oa.Equal(A @ (1 + g * B), (1 + g * B) @ A)
+    with pytest.raises(oa.InputError, match="g is real; induction is over a natural number"):
+        kernel.induction(kernel.refl(A), kernel.assume(claim), Symbol("g", "real"))
+
+
+def test_no_theorem_and_no_binder_holds_an_index_that_another_binds():
+    first, second = oa.indexed_sum(V[l], l, 1, L), oa.indexed_sum(W[l], l, 1, L)
+    with pytest.raises(oa.InputError, match="has an index that a product or sum binds"):
+        kernel.assume(oa.Equal(first.body, second.body))
+    with pytest.raises(oa.InputError, match="has an index that a product or sum binds"):
+        oa.indexed_sum(V[n] @ first.body, n, 1, M)
+
+
+def test_a_constructor_is_the_constructor_itself_and_a_theorem_is_about_operators():
+    class Equals:
+        def __eq__(self, other):
+            return True
+
+        __hash__ = object.__hash__
+
+        def __call__(self, operator):
+            return operator
+
+    with pytest.raises(oa.InputError, match="proves nothing"):
+        kernel.cong(Equals(), A)
+    with pytest.raises(oa.InputError, match="5 is no operator, and theorems are about operators"):
+        kernel.refl(5)

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from meaning import Interpretation, counterexample
+from meaning import PRIME, Interpretation, counterexample, scale
 
 import opalgebra as oa
 from opalgebra.expr import Identity, Zero
@@ -27,8 +27,10 @@ def test_the_orders_of_a_product_of_ten_scalar_layers():
 
 @pytest.mark.parametrize(("order", "value"), list(enumerate(ORDERS)))
 def test_the_ordered_sums_of_the_scalar_layers(order, value):
-    words = oa.ordered_sum(l**-1 * Identity(), l, 10, order)
-    assert counterexample(words, Fraction(value) * Identity(), interpretations=[Interpretation(1)]) is None
+    V = oa.family("V", kind="linear")
+    words = oa.ordered_sum(V[l], l, 10, order)
+    inverses = {V[depth]: lambda vector, share=pow(depth, -1, PRIME): scale(share, vector) for depth in range(1, 11)}
+    assert counterexample(words, Fraction(value) * Identity(), interpretations=[Interpretation(1, maps=inverses)]) is None
     assert oa.word_count(words) == COUNTS[order] == oa.binomial(10, order)
 
 

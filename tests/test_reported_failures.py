@@ -241,7 +241,7 @@ def test_form_327_466_and_cadabra_324_no_function_reorders_noncommuting_factors(
 
 
 def test_a_scalar_denominator_stays_a_scalar():
-    g = oa.parameter("g")
+    g = oa.parameter("g", positive=True)
     half = (1 / (2 * g)) * (A @ B)
     assert half.terms == ((1 / (2 * g), A @ B),)
     assert oa.expand(half @ (1 - A)).rhs == half - half @ A

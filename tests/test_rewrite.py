@@ -543,3 +543,19 @@ def test_planted_collection_of_a_factor_from_the_wrong_end_is_found():
 def test_states_are_collected_too():
     assert collect(A @ F @ x + B @ F @ x, F @ x).rhs == (A + B) @ F @ x
     assert collect(x + A @ x, x).lhs.domain == ONE
+
+
+@pytest.mark.parametrize("place", [
+    oa.inverse, oa.adjoint, oa.transpose, lambda e: oa.commutator(e, LINEAR[2]), lambda e: oa.function("exp", e),
+    lambda e: oa.trace(e, "features"), lambda e: oa.tensor(e, oa.Identity(oa.FEATURES)),
+])  # fmt: skip
+def test_both_sides_of_a_theorem_may_be_substituted_into_wherever_an_atom_stands(place):
+    A, B = LINEAR[:2]
+    operator = place(1 - A @ B) @ place(A) if place(A).domain == place(A).codomain else place(A)
+    replaced = substitute(operator, {A: A @ A + B}, backgrounds=True)
+    assert operator != A @ A + B and replaced == (
+        place(1 - (A @ A + B) @ B) @ place(A @ A + B) if place(A).domain == place(A).codomain else place(A @ A + B)
+    )
+    theorem = oa.resolvent_identity(A)
+    lhs, rhs = (substitute(side, {A: B}, backgrounds=True) for side in (theorem.lhs, theorem.rhs))
+    assert counterexample(lhs, rhs) is None

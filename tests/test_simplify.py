@@ -199,6 +199,8 @@ def test_planted_fact_of_all_operators_is_found(monkeypatch):
         (oa.indexed_sum(U[l] + l * U[l] @ U[l], l, 1, L), [oa.Idempotent(U)], oa.indexed_sum((l + 1) * U[l], l, 1, L)),
         (oa.indexed_sum(V[l] @ A, l, 1, L), [oa.Commute(A, V)], oa.indexed_sum(A @ V[l], l, 1, L)),
         (oa.ordered_product(N, l, 1, L) @ A, [oa.Nilpotent(N, L)], Zero()),
+        (V[1] @ A @ B, [oa.Commute(A @ B, V)], A @ B @ V[1]),
+        (W[1, 2] @ Z @ W[1, 2], [oa.Causal(Z, W)], W[1, 2] @ Z),
         (V[1] @ W[1] @ A @ W[2] @ V[2] @ W[1], [oa.Inverse(V, W)], A @ W[1]),
         (oa.indexed_sum(oa.inverse(V[l]) @ V[l] @ A, l, 1, L), [oa.Inverse(V)], oa.indexed_sum(A, l, 1, L)),
         (oa.adjoint(V[1]) @ V[1], [oa.Adjoint(V, V)], V[1] @ V[1]),

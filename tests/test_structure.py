@@ -313,3 +313,29 @@ def test_planted_partial_trace_that_takes_out_everything_is_found(monkeypatch):
 def test_planted_commutator_of_nonlinear_maps_would_break_bilinearity():
     left, right = (M + N) @ G - G @ (M + N), (M @ G - G @ M) + (N @ G - G @ N)
     assert counterexample(left, right) is not None
+
+
+def test_a_trace_takes_round_what_acts_on_the_traced_factor_when_the_open_one_changes():
+    one, two, three = (Space(name) for name in ("one", "two", "three"))
+    M = oa.Atom("M", kind="linear", domain=two * three, codomain=one * three)
+    W = oa.Atom("W", kind="linear", domain=three, codomain=three)
+    left, right = oa.tensor(Identity(one), W) @ M, M @ oa.tensor(Identity(two), W)
+    assert oa.trace(left, 1) == oa.trace(right, 1)
+    assert oa.trace(left, 1) != oa.trace(M, 1)
+    whole = MODEL.matrix(left, {})
+    assert MODEL.matrix(oa.trace(left, 1), {}) == diagonal(whole, 2, 2)
+
+
+def test_multiples_and_zeros_in_the_words_of_tensor_products_and_traces_are_taken_out():
+    a, w = letters(P, P)[0], letters(F, F)[0]
+    A, B = letters(X, X)
+    for built, right in (
+        (oa.tensor(A @ (3 * B), w), 3 * oa.tensor(A @ B, w)),
+        (oa.tensor(oa.tensor(a, w) @ (3 * A), a), 3 * oa.tensor(oa.tensor(a, w) @ A, a)),
+        (oa.tensor(A @ Zero(), w), Zero(X * F, X * F)),
+        (oa.tensor(oa.tensor(a, w) @ Zero(), a), Zero(X * P, X * P)),
+        (oa.trace(A @ (2 * B)), 2 * oa.trace(A @ B)),
+        (oa.trace(A @ B @ Zero()), Zero(K, K)),
+    ):
+        assert built is right
+        assert oa.parse(repr(built)) is built

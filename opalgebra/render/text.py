@@ -13,7 +13,7 @@ from opalgebra.adjoint import AdjointOf, TransposeOf
 from opalgebra.architecture import Architecture
 from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator
-from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, postorder
+from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, is_bound, postorder
 from opalgebra.facts import (
     Adjoint,
     Causal,
@@ -216,7 +216,7 @@ def _scalar_symbols(operator: Operator) -> set[Symbol]:
             in_scalars |= {found for coefficient, _ in node.terms for found in free_symbols(coefficient)}
         elif not isinstance(node, Compose | Dressed | Source):
             in_indices |= {found for field in _spread(node.fields) for found in free_symbols(field)}
-    return {found for found in in_scalars - in_indices if not found.name.startswith("#")}
+    return {found for found in in_scalars - in_indices if not is_bound(found)}
 
 
 def _spread(fields: tuple[Any, ...]) -> list[Any]:

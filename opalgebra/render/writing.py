@@ -190,8 +190,9 @@ def word(binder: OrderedSum, index: str, gap: str, dots: str) -> list[Any]:
 
 
 def bound_name(binder: Binder) -> str:
-    """A letter for a bound index that is no free symbol of the body, the earlier in the alphabet the deeper inside."""
-    taken = {found.name for found in binder.body.symbols}
+    """A letter for a bound index that names nothing in body or bounds, the earlier in the alphabet the deeper inside."""
+    taken = {found.name for found in binder.body.symbols | binder.symbols}
+    taken |= {name for atom in binder.body.atoms for name in (atom.base, atom.name)}
     letters = ("l", "m", "n", "k", "j", "i")
     names = [*letters[binder.level - 1 :], *(f"l{number}" for number in range(binder.level, binder.level + len(taken) + 1))]
     return next(name for name in names if name not in taken)
