@@ -4,46 +4,28 @@ An operator is evaluated at `t + p` with the atoms that depend on t changed by p
 nodes; what it has changed by must be p times the value of its derivative at t.
 """
 
-from contextlib import contextmanager
 from fractions import Fraction
 from importlib import import_module
 from random import Random
-from unittest.mock import patch
 
 import meaning
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
-from meaning import Interpretation, add, scale, times
+from meaning import Interpretation, add, scale
+from varying import DIMENSIONS, SPACES, common, exists, families, leaves, linear, modulo, nonlinear
 
 import opalgebra as oa
 from opalgebra.calculus import derivative
 from opalgebra.expr import Identity, Zero, linear_combination
-from opalgebra.space import FEATURES, ONE, POSITIONS, K, Space, X
+from opalgebra.space import FEATURES, ONE, POSITIONS, K, X
 
 calculus = import_module("opalgebra.calculus")
 PRIME = meaning.PRIME
-DIMENSIONS = {"positions": 2, "features": 2}
 ENVIRONMENT = {"L": 3, "m": 1, "n": 2}
 
 P, F = POSITIONS, FEATURES
-SPACES = (K, P, F, X)
 t, L, m, n = oa.parameter("t", positive=True), *map(oa.symbol, "Lmn")
-
-
-@contextmanager
-def modulo(modulus):
-    """Meanings in the ring of residues modulo a power of the prime."""
-    with patch.object(meaning, "PRIME", modulus):
-        yield
-
-
-def exists(model, operator, environment):
-    """Whether a linear operator has an inverse in the model; ValueError when that is a matter of the ring."""
-    matrix = model.matrix(operator, environment)
-    size = len(matrix)
-    unit = tuple(tuple(int(i == j) for j in range(size)) for i in range(size))
-    return size == len(matrix[0]) and times(matrix, meaning.inverted(matrix)) == unit
 
 
 def changed(model, changes, environment, step):
@@ -86,23 +68,6 @@ def members(changes):
     }
 
 
-def name(letter, domain, codomain):
-    return "_".join([letter, *domain.factors, "to", *codomain.factors, ""])
-
-
-def linear(letter, domain, codomain):
-    return oa.Atom(name(letter, domain, codomain), kind="linear", domain=domain, codomain=codomain)
-
-
-def nonlinear(letter, domain, codomain):
-    kind = "state" if domain == ONE else "nonlinear"
-    return oa.Atom(name(letter, domain, codomain), kind=kind, domain=domain, codomain=codomain)
-
-
-def families(letter, space):
-    return oa.family(name(letter, space, space)[:-1], kind="linear", domain=space, codomain=space)
-
-
 PAIRS = [(one, other) for one in SPACES for other in SPACES]
 CHANGES = {
     **{linear("S", *pair): linear("R", *pair) + t * linear("S", *pair) for pair in PAIRS},
@@ -110,15 +75,6 @@ CHANGES = {
     **{nonlinear("y", ONE, space): nonlinear("z", ONE, space) for space in SPACES},
     **{families("U", space): families("W", space) for space in SPACES},
 }
-
-
-def cuts(domain, codomain):
-    """The ways to write two spaces as products of two."""
-    return [
-        (Space(*domain.factors[:i]), Space(*codomain.factors[:j]), Space(*domain.factors[i:]), Space(*codomain.factors[j:]))
-        for i in range(len(domain.factors) + 1)
-        for j in range(len(codomain.factors) + 1)
-    ]
 
 
 @st.composite
@@ -134,34 +90,18 @@ def operators(draw, domain, codomain, depth, is_linear=True, varies=True, indice
         kinds += ["trace"] * 3 * (len(domain.factors) == len(codomain.factors) < 2)
         kinds += ["inverse", "ordered_product", "ordered_sum"] * 3 * square + ["commutator", "function"] * square
         kinds += ["tensor", "adjoint", "transpose", "dressed"]
-    kinds += ["indexed_sum"] * (domain != ONE) + ["compose", "sum", "compose", "sum", "leaf"]
+    outer = "linear compose" if is_linear else "compose"
+    kinds += ["indexed_sum"] * (domain != ONE) + ["linear compose", "sum", outer, "sum", "leaf"]
     kind = draw(st.sampled_from(kinds)) if depth else "leaf"
     if kind == "sum":
         numbers = [1, -1, Fraction(1, 3), *([t, t**2 - 1, 2 / t] if varies else [])]
         pairs = [(draw(st.sampled_from(numbers)), below(domain, codomain)) for _ in range(draw(st.integers(1, 2)))]
         return linear_combination(pairs, domain, codomain)
-    if kind == "compose":
-        middle = draw(st.sampled_from(SPACES))
-        if is_linear or draw(st.booleans()):
-            return below(middle, codomain, is_linear=True) @ below(domain, middle)
-        return below(middle, codomain) @ below(domain, middle, varies=False)
-    if kind == "tensor":
-        first, second, third, fourth = draw(st.sampled_from(cuts(domain, codomain)))
-        return oa.tensor(below(first, second), below(third, fourth))
-    if kind in ("adjoint", "transpose"):
-        return getattr(oa, kind)(below(codomain, domain))
-    if kind == "dressed":
-        return oa.dressed(nonlinear("G", domain, codomain), below(ONE, domain, is_linear=False, varies=False))
+    built = common(draw, kind, domain, codomain, below)
+    if built is not None:
+        return built
     if kind == "inverse":
         return oa.inverse(below(domain, codomain))
-    if kind == "function":
-        return oa.function("exp", below(domain, codomain, varies=False))
-    if kind == "commutator":
-        return oa.commutator(below(domain, codomain), below(domain, codomain))
-    if kind == "trace":
-        place = draw(st.integers(0, len(domain.factors)))
-        wide = [Space(*space.factors[:place], "features", *space.factors[place:]) for space in (domain, codomain)]
-        return oa.trace(below(*(Space(*space.factors[:2]) for space in wide)), place)
     if kind in ("ordered_product", "ordered_sum", "indexed_sum"):
         index = oa.symbol("ijk"[depth - 1])
         body = below(domain, codomain, indices=(*indices, index))
@@ -170,19 +110,6 @@ def operators(draw, domain, codomain, depth, is_linear=True, varies=True, indice
             return oa.ordered_sum(body, index, draw(st.sampled_from([2, 3, L])), draw(st.sampled_from([1, 2, n])))
         return getattr(oa, kind)(body, index, lower, draw(st.sampled_from([2, 3, L])))
     return draw(leaves(domain, codomain, is_linear, varies, indices))
-
-
-def leaves(domain, codomain, is_linear, varies, indices):
-    if domain == ONE:
-        found = [nonlinear("x", domain, codomain), *[nonlinear("y", domain, codomain)] * varies]
-    else:
-        found = [linear("A", domain, codomain), *[linear("S", domain, codomain)] * 2 * varies]
-        if domain == codomain:
-            letters = ["V", *["U"] * 2 * varies]
-            found += [Identity(domain), *(families(letter, domain)[index] for letter in letters for index in indices)]
-        if not is_linear:
-            found += [nonlinear("G", domain, codomain), *[nonlinear("H", domain, codomain)] * 2 * varies]
-    return st.sampled_from(found)
 
 
 OPERATORS = st.one_of(

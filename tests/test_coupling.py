@@ -11,15 +11,15 @@ from random import Random
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
-from meaning import Interpretation, add, apply, counterexample, scale
+from meaning import PRIME, Interpretation, add, apply, counterexample, scale
 from strategies import LINEAR, NONLINEAR, build, trees
-from test_calculus import DIMENSIONS, PRIME, SPACES, cuts, exists, leaves, modulo, nonlinear
+from varying import DIMENSIONS, common, exists, leaves, modulo
 
 import opalgebra as oa
 from opalgebra.coupling import coupling, grading
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Source, Zero, linear_combination
 from opalgebra.powers import coefficients
-from opalgebra.space import FEATURES, ONE, POSITIONS, K, Space, X
+from opalgebra.space import FEATURES, ONE, POSITIONS, K, X
 
 module, powers = (import_module(f"opalgebra.{name}") for name in ("coupling", "powers"))
 P, F = POSITIONS, FEATURES
@@ -219,35 +219,19 @@ def operators(draw, domain, codomain, depth, is_linear=True, varies=True, indice
         kinds += ["trace"] * 2 * (len(domain.factors) == len(codomain.factors) < 2)
         kinds += ["inverse", "words", "product"] * 3 * square + ["commutator", "function"] * square
         kinds += ["tensor", "adjoint", "transpose", "dressed"]
-    kinds += ["indexed_sum"] * (domain != ONE) + ["sum", "compose", "sum", "compose", "leaf"]
+    outer = "linear compose" if is_linear else "compose"
+    kinds += ["indexed_sum"] * (domain != ONE) + ["linear compose", "sum", outer, "sum", "leaf"]
     kind = draw(st.sampled_from(kinds)) if depth else "leaf"
     if kind == "sum":
         numbers = [1, -1, Fraction(1, 3), h, *([g, g**2 - 2, (1 + h) * g] if varies else [])]
         pairs = [(draw(st.sampled_from(numbers)), below(domain, codomain)) for _ in range(draw(st.integers(1, 2)))]
         return linear_combination(pairs, domain, codomain)
-    if kind == "compose":
-        middle = draw(st.sampled_from(SPACES))
-        if is_linear or draw(st.booleans()):
-            return below(middle, codomain, is_linear=True) @ below(domain, middle)
-        return below(middle, codomain) @ below(domain, middle, varies=False)
-    if kind == "tensor":
-        first, second, third, fourth = draw(st.sampled_from(cuts(domain, codomain)))
-        return oa.tensor(below(first, second), below(third, fourth))
-    if kind in ("adjoint", "transpose"):
-        return getattr(oa, kind)(below(codomain, domain))
-    if kind == "dressed":
-        return oa.dressed(nonlinear("G", domain, codomain), below(ONE, domain, is_linear=False, varies=False))
+    built = common(draw, kind, domain, codomain, below)
+    if built is not None:
+        return built
     if kind == "inverse":
         start = draw(st.sampled_from([Identity(domain), 2 * Identity(domain), below(domain, codomain, varies=False)]))
         return oa.inverse(start - (g if varies else 1) * below(domain, codomain))
-    if kind == "function":
-        return oa.function("exp", below(domain, codomain, varies=False))
-    if kind == "commutator":
-        return oa.commutator(below(domain, codomain), below(domain, codomain))
-    if kind == "trace":
-        place = draw(st.integers(0, len(domain.factors)))
-        wide = [Space(*space.factors[:place], "features", *space.factors[place:]) for space in (domain, codomain)]
-        return oa.trace(below(*wide), place)
     if kind in ("words", "product", "indexed_sum"):
         index = oa.symbol("ijk"[depth - 1])
         body = below(domain, codomain, indices=(*indices, index), varies=varies and kind == "indexed_sum")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from meaning import PRIME, Interpretation, counterexample, inverted, kronecker, random_matrix, residue, times, transposed
+from varying import cuts
 
 import opalgebra as oa
 from opalgebra.expr import Compose, Identity, Zero, factors, linear_combination
@@ -29,15 +30,6 @@ def letters(domain, codomain):
     between = "_".join([*domain.factors, "to", *codomain.factors, ""])
     names = "AB" if domain == codomain else "L"
     return [oa.Atom(f"{name}_{between}", kind="linear", domain=domain, codomain=codomain) for name in names]
-
-
-def cuts(domain, codomain):
-    """The ways to write two spaces as products of two."""
-    return [
-        (Space(*domain.factors[:i]), Space(*codomain.factors[:j]), Space(*domain.factors[i:]), Space(*codomain.factors[j:]))
-        for i in range(len(domain.factors) + 1)
-        for j in range(len(codomain.factors) + 1)
-    ]
 
 
 def leaf(domain, codomain):

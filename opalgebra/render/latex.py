@@ -29,7 +29,7 @@ from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem
 from opalgebra.render.text import between, source_name, traced_names
-from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, wished_order, word, write
+from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Parts, Written, wished_order, word, write, write_stated
 from opalgebra.scalar import Polynomial, Scalar, symbol
 from opalgebra.series import Series, Stage
 from opalgebra.space import Kind
@@ -153,23 +153,19 @@ def _where(written: Written) -> str:
 
 
 def _equation(value: Theorem | Equal, notation: Notation, turnstile: str = "") -> str:
-    stated = _hypotheses(value)
-    operators = [part for parts in stated for part in parts if isinstance(part, Operator)]
-    written = write(notation, value.lhs, value.rhs, *operators)
-    lines = iter(written.lines[2:])
-    filled = ("".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in stated)
-    hypotheses = r",\; ".join(filled) + r" \;" if stated else ""
+    written, stated = write_stated(notation, (value.lhs, value.rhs), _hypotheses(value))
+    hypotheses = r",\; ".join(stated) + r" \;" if stated else ""
     return f"{hypotheses}{turnstile}{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
 
-def _hypotheses(value: Theorem | Equal) -> list[list[str | Operator]]:
+def _hypotheses(value: Theorem | Equal) -> list[Parts]:
     """The parts of each hypothesis of a theorem in a fixed order; of very many, some and their number."""
     facts = sorted(value.hypotheses, key=str) if isinstance(value, Theorem) else []
-    more: list[list[str | Operator]] = [[rf"\ldots\ ({len(facts)}\ \text{{hypotheses}})"]] if len(facts) > _HYPOTHESES else []
+    more: list[Parts] = [[rf"\ldots\ ({len(facts)}\ \text{{hypotheses}})"]] if len(facts) > _HYPOTHESES else []
     return [*(_fact(fact) for fact in facts[:_HYPOTHESES]), *more]
 
 
-def _fact(fact: Fact) -> list[str | Operator]:
+def _fact(fact: Fact) -> Parts:
     match fact:
         case Inverse(operator, None | InverseOf()):
             return [inverse(_member(operator)), r"\ \text{exists}"]
@@ -190,7 +186,7 @@ def _fact(fact: Fact) -> list[str | Operator]:
     raise TypeError(f"{type(fact).__name__} has no LaTeX form")
 
 
-def _operand(operand: Any) -> list[str | Operator]:
+def _operand(operand: Any) -> Parts:
     """An operator, in brackets where it is no letter; the general member of a family."""
     return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [_member(operand)]
 
@@ -237,10 +233,8 @@ def _(value: Equal, notation: Notation) -> str:
 
 @_latex.register
 def _(value: Fact, notation: Notation) -> str:
-    parts = _fact(value)
-    written = write(notation, *(part for part in parts if isinstance(part, Operator)))
-    lines = iter(written.lines)
-    return "".join(next(lines) if isinstance(part, Operator) else part for part in parts) + _where(written)
+    written, (stated,) = write_stated(notation, (), [_fact(value)])
+    return stated + _where(written)
 
 
 @_latex.register

@@ -31,7 +31,7 @@ from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf
 from opalgebra.kernel import Theorem
-from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Written, wished_order, word, write
+from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Parts, Written, wished_order, word, write, write_stated
 from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, symbol, written_number
 from opalgebra.series import Series
 from opalgebra.space import ONE, Kind, Space, X
@@ -229,16 +229,12 @@ def _declared_name(atom: Atom) -> str:
 
 
 def _equation(notation: Notation, value: Theorem | Equal, turnstile: str) -> str:
-    stated = shown_hypotheses(value, notation.elide)
-    operators = [part for parts in stated for part in parts if isinstance(part, Operator)]
-    written = write(notation, value.lhs, value.rhs, *operators)
-    lines = iter(written.lines[2:])
-    filled = ("".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in stated)
-    hypotheses = f"[{', '.join(filled)}] " if stated else ""
+    written, stated = write_stated(notation, (value.lhs, value.rhs), _hypotheses(value, notation.elide))
+    hypotheses = f"[{', '.join(stated)}] " if stated else ""
     return f"{turnstile}{hypotheses}{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
 
-def shown_hypotheses(value: Theorem | Equal, elide: int | None) -> list[list[str | Operator]]:
+def _hypotheses(value: Theorem | Equal, elide: int | None) -> list[Parts]:
     """The parts of each hypothesis of a theorem in a fixed order; of very many, some and their number."""
     facts = sorted(value.hypotheses, key=str) if isinstance(value, Theorem) else []
     if elide is None or len(facts) <= elide:
@@ -306,7 +302,7 @@ def _(value: Fact, notation: Notation) -> str:
     return "".join(map(str, _fact(value)))
 
 
-def _fact(fact: Fact) -> list[str | Operator]:
+def _fact(fact: Fact) -> Parts:
     match fact:
         case Equal(lhs, rhs):
             return [lhs, " = ", rhs]

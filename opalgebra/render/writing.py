@@ -62,6 +62,17 @@ def write(notation: Notation, *operators: Operator) -> Written:
     return Written(tuple(_line(notation, operator, shown, maps, top=False) for operator in operators), definitions)
 
 
+Parts = list[str | Operator]
+
+
+def write_stated(notation: Notation, sides: Iterable[Operator], stated: Iterable[Parts]) -> tuple[Written, list[str]]:
+    """Sides of an equation and what is stated beside them, in texts and operators, with names shared between all of them."""
+    facts, own = list(stated), list(sides)
+    written = write(notation, *own, *(part for parts in facts for part in parts if isinstance(part, Operator)))
+    lines = iter(written.lines[len(own) :])
+    return written, ["".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in facts]
+
+
 def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[int, ...]]]:
     """Names for the composite states that dressings refer to, inner ones first.
 
