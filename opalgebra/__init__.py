@@ -10,7 +10,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     dyson, resolvent, direct_sum, network   theorems for any depth, of inverses, of blocks, of all states at once
     counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
     series, architecture, frozen            graded Dyson series; the symbolic Transformer; tensor forms of its dressings
-    render, effort, parse                   text, Unicode, LaTeX; and back, with a limit on the work
+    render, effort, parse, interchange      text, Unicode, LaTeX, JSON; and back, with a limit on the work
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading and binding
@@ -60,6 +60,7 @@ _HOMES = {
     "opalgebra.render.latex": "latex",
     "opalgebra.render.text": "text",
     "opalgebra.parse": "parse",
+    "opalgebra.interchange": "from_json to_json",
     "opalgebra.lambdify": "lambdify",
     "opalgebra.cas": "from_sympy to_sympy",
     "opalgebra.numeric.verify": "Report verify",

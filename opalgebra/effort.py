@@ -92,7 +92,7 @@ def _composing(effort: Effort, left: Operator, right: Operator) -> int:
     """The letters on the left, the products of coefficients, and the layers that the blocks on the left may fall through."""
     count, upper = 1, list[Operator]()
     waiting = [left]
-    while waiting and len(upper) <= effort.left:
+    while waiting and len(upper) <= effort.left + 1:
         item = waiting.pop()
         if isinstance(item, Compose):
             waiting += reversed(item.parts)

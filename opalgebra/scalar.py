@@ -48,6 +48,8 @@ class Polynomial:
         for monomial, coefficient in terms:
             collected[monomial] = collected.get(monomial, Fraction(0)) + coefficient
         kept = tuple(sorted(((m, c) for m, c in collected.items() if c), key=_reading_order))
+        for found in (symbol for m, _ in kept for symbol, exponent in m if exponent < 0 and symbol.sort != "positive"):
+            raise InputError(f"1/{found.name} was asked, but {found.name} may be zero; declare it with positive=True")
         if len(kept) > LONGEST:
             raise LimitError(f"a coefficient would have {len(kept):,} terms, more than {LONGEST:,}; give symbols values")
         if all(not monomial for monomial, _ in kept):
@@ -94,8 +96,6 @@ class Polynomial:
     def __pow__(self, exponent: int) -> "Scalar":
         if not isinstance(exponent, int) or (exponent < 0 and len(self.terms) > 1):
             raise InputError(f"({self})**{exponent!r} is no Laurent polynomial; only a single term has negative powers")
-        if exponent < 0 and any(symbol.sort != "positive" for symbol in self.symbols):
-            raise InputError(f"1/({self}) was asked, but {self} may be zero; declare its symbols with positive=True")
         if len(self.terms) == 1:
             ((monomial, coefficient),) = self.terms
             return Polynomial._make([(tuple((s, e * exponent) for s, e in monomial if exponent), coefficient**exponent)])

@@ -202,7 +202,7 @@ def test_a_recursion_that_holds_from_zero_on_is_not_put_under_an_index_that_may_
 @pytest.mark.parametrize("divide", [lambda: 1 / g, lambda: g**-1, lambda: 1 / n, lambda: 2 / (g * n)])
 def test_nothing_is_divided_by_what_may_be_zero(divide):
     """From g A = g B, `1/g` times both sides would give A = B, and g = 0 then from no hypothesis at all."""
-    with pytest.raises(oa.InputError, match="may be zero; declare its symbols with positive=True"):
+    with pytest.raises(oa.InputError, match="may be zero; declare it with positive=True"):
         divide()
     p = oa.parameter("p", positive=True)
     theorem = kernel.cong(compose, 1 / p * Identity(), kernel.assume(oa.Equal(p * A, p * B)))
