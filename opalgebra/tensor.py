@@ -8,7 +8,8 @@ hold for linear operators and are used when one is built; `(A + B) (x) C = A (x)
 A composition of tensor products is kept as layers of blocks side by side. A block that is composed from the left falls
 through the identities below it, joins a block on exactly the same factors, or else rests on what it meets (the Foata
 normal form of partially commuting words), so two orders of operators on different factors are one object. A block that
-changes the number of factors, such as a map from or to K, joins and rests but falls no further than one layer.
+changes the number of factors, such as a map from or to K, joins and rests but falls no further than one layer: two
+bracketings of a word with such blocks have one meaning, but may be two objects.
 """
 
 from collections.abc import Iterable, Sequence
