@@ -526,15 +526,18 @@ def children(operator: Operator, *, backgrounds: bool, bodies: bool = False) -> 
     return operator.parts or (operator.bodies if bodies else ())
 
 
-def postorder(*roots: Operator, backgrounds: bool, bodies: bool = False) -> Iterator[Operator]:
-    """Every node below the roots once, parts before wholes, without recursion."""
+def postorder(
+    *roots: Operator, backgrounds: bool, bodies: bool = False, holding: Iterable[Symbol] | None = None
+) -> Iterator[Operator]:
+    """Every node below the roots once, parts before wholes, without recursion; or only those that have one of some symbols."""
+    wanted = None if holding is None else frozenset(holding)
     seen: set[Operator] = set()
     stack: list[tuple[Operator, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if ready:
             yield node
-        elif node not in seen:
+        elif node not in seen and (wanted is None or not node.symbols.isdisjoint(wanted)):
             seen.add(node)
             stack.append((node, True))
             stack.extend((part, False) for part in reversed(children(node, backgrounds=backgrounds, bodies=bodies)))
@@ -552,12 +555,12 @@ def at(operator: Operator, values: Mapping[Symbol, Scalar]) -> Operator:
         if isinstance(value, tuple):
             return tuple(map(replaced, value))
         if isinstance(value, Operator):
-            return done[value]
+            return done.get(value, value)
         return value.at(values) if isinstance(value, Polynomial) else value
 
-    for node in postorder(operator, backgrounds=True, bodies=True):
-        done[node] = node if node.symbols.isdisjoint(values) else node._rebuilt(*replaced(node.fields))
-    return done[operator]
+    for node in postorder(operator, backgrounds=True, bodies=True, holding=values):
+        done[node] = node._rebuilt(*replaced(node.fields))
+    return done.get(operator, operator)
 
 
 class Row(int):

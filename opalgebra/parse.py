@@ -33,7 +33,7 @@ from opalgebra.tensor import tensor
 from opalgebra.trace import trace
 
 MAX_LENGTH = 1_000_000
-FEWEST_STEPS = 1_500
+FEWEST_STEPS = 1_000
 
 GRAMMAR = r"""
 start: sum ["where" clause ("," clause)*]
