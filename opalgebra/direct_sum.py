@@ -18,7 +18,7 @@ from typing import final
 
 from opalgebra.atoms import Family
 from opalgebra.errors import InputError, NotLinearError, SpaceError
-from opalgebra.expr import Atom, Identity, Operator, Zero, compose, linear_combination
+from opalgebra.expr import Atom, Identity, Operator, Zero, check_operators, compose, linear_combination
 from opalgebra.facts import Equal, Inverse
 from opalgebra.inverse import inverse
 from opalgebra.kernel import Theorem, assume, cong, refl, sym, trans
@@ -103,6 +103,7 @@ def schur_complement(a: Operator, b: Operator, c: Operator, d: Operator) -> Theo
     >>> print(oa.simplify(oa.direct_sum(oa.X, oa.X).projection(0) @ theorem.rhs, facts=theorem.hypotheses).rhs.parts[0])
     inverse(A - B @ inverse(D) @ C) @ proj0
     """
+    check_operators(a, b, c, d)
     for block in (a, b, c, d):
         if not block.is_linear:
             raise NotLinearError(f"the block {block} is not known to be linear, and a Schur complement needs all four to be")
@@ -127,6 +128,7 @@ def self_energy(a: Operator, b: Operator, c: Operator, d: Operator) -> Theorem:
     Sigma sums the words that leave the first part, stay outside, and come back: those with no inner line in it. Hypotheses
     and errors as in `schur_complement`.
     """
+    check_operators(a, b, c, d)
     both = direct_sum(a.domain, d.domain)
     dressed = schur_complement(1 - a, -1 * b, -1 * c, 1 - d)
     (whole,) = dressed.lhs.parts

@@ -17,7 +17,20 @@ A background is a state, by type: dressing by anything else would break associat
 """
 
 from opalgebra.errors import NotLinearError, SpaceError
-from opalgebra.expr import Atom, Dressed, Identity, Operator, Source, Sum, Zero, as_index, at, factors, linear_combination
+from opalgebra.expr import (
+    Atom,
+    Dressed,
+    Identity,
+    Operator,
+    Source,
+    Sum,
+    Zero,
+    as_index,
+    at,
+    check_operators,
+    factors,
+    linear_combination,
+)
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, indexed_sum, ordered_product
 from opalgebra.recursion import Steps, without_recursion
 from opalgebra.scalar import free_symbols, fresh_names, symbol
@@ -38,6 +51,7 @@ def source(operator: Operator, state: Operator) -> Operator:
 
 def dressing(operator: Operator, state: Operator) -> Pair:
     """`(operator<state>, its source)`, by the laws of the module. SpaceError as in `dressed`."""
+    check_operators(operator, state)
     if not state.is_state:
         raise SpaceError(
             f"{operator} was to be dressed by {state}, which maps {state.domain} to {state.codomain}; a background is a "

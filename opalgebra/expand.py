@@ -8,18 +8,16 @@ from collections.abc import Iterable
 from math import prod
 
 from opalgebra.commutator import Commutator
-from opalgebra.errors import InputError, LimitError
-from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, postorder
-from opalgebra.facts import Fact, is_linear
+from opalgebra.errors import LimitError
+from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, check_operators, postorder
+from opalgebra.facts import Fact, as_facts, is_linear
 from opalgebra.kernel import Theorem, distribute, dress, trans
 from opalgebra.scalar import written_number
 
 LIMIT = 200_000
 
 
-def expand(
-    operator: Operator, *, facts: Iterable[Fact] = (), unfold: bool = True, limit: int | None = LIMIT
-) -> Theorem:
+def expand(operator: Operator, *, facts: Iterable[Fact] = (), unfold: bool = True, limit: int | None = LIMIT) -> Theorem:
     """The theorem `operator = its expansion`.
 
     Right distribution always, left distribution over linear maps only; in a state, every nonlinear map is dressed first
@@ -33,9 +31,8 @@ def expand(
     >>> print(oa.expand((A + B) @ C))
     |- (A + B) @ C = A @ C + B @ C
     """
-    if not isinstance(operator, Operator):
-        raise InputError(f"{operator!r} is no operator; build one from atoms, or read a text with parse")
-    declared = list(facts)
+    check_operators(operator)
+    declared = as_facts(facts)
     proof = dress(operator, declared) if operator.is_state else None
     subject = operator if proof is None else proof.rhs
     count = largest_expansion(subject, declared)

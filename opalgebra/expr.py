@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary
 from opalgebra.display import Displayed, render
 from opalgebra.errors import InputError, LimitError, SpaceError
 from opalgebra.scalar import (
+    RESERVED,
     Polynomial,
     Scalar,
     ScalarLike,
@@ -40,9 +41,6 @@ _NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|
 _LONGEST_NAME = 200
 _LARGEST = 10**1000
 _LONGEST_POWER = 100_000
-_RESERVED = set(
-    "where source one zero sum ordered_product ordered_sum tensor inverse adjoint transpose commutator trace function".split()
-)
 
 Node = TypeVar("Node", bound="Operator")
 Terms = tuple[tuple[Scalar, "Operator"], ...]
@@ -231,7 +229,7 @@ class Atom(Operator):
         if isinstance(name, str) and len(name) > _LONGEST_NAME:
             raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {_LONGEST_NAME}")
         split = _NAME.fullmatch(name) if isinstance(name, str) else None
-        if split is None or name in _RESERVED:
+        if split is None or name in RESERVED:
             raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
         indices = tuple(map(int, (split["indices"] or "").split("_"))) if split["indices"] else ()
         return cls._make(split["base"], indices, kind, domain, codomain)
@@ -366,6 +364,13 @@ class Source(Operator):
     state: Operator = _part(1)
 
 
+def check_operators(*values: object) -> None:
+    """InputError for the first value that is no operator."""
+    for value in values:
+        if not isinstance(value, Operator):
+            raise InputError(f"{value!r} is no operator; build one from atoms, or read a text with parse")
+
+
 def bound_symbol(level: int) -> Symbol:
     """The symbol that a binder of this level binds; no symbol of a user has its name."""
     return Symbol(f"#{level}", "natural")
@@ -378,6 +383,8 @@ def is_bound(symbol: Symbol) -> bool:
 
 def as_index(value: Any, *, of: str) -> Index:
     """A natural number, or a polynomial with integer coefficients in natural symbols. InputError for anything else."""
+    if isinstance(value, int | Fraction) and value >= _LARGEST:
+        raise LimitError(f"an index of {of} would have more than 1,000 digits; use a smaller one, or a symbol")
     if isinstance(value, Polynomial):
         if all(c.denominator == 1 and all(s.sort == "natural" and e > 0 for s, e in m) for m, c in value.terms):
             return value
@@ -492,7 +499,10 @@ def ordered_product(factors: Iterable[Operator], *, space: Space | None = None) 
     An empty product is the identity of `space`, which it then needs (SpaceError).
     """
     result: Operator | None = None
+    if not isinstance(factors, Iterable):
+        raise InputError(f"{factors!r} is no sequence of factors; write ordered_product([A, B, C]), where A acts first")
     for factor in factors:
+        check_operators(factor)
         result = factor if result is None else compose(factor, result)
     if result is not None:
         return result

@@ -59,6 +59,15 @@ class Fact(Displayed):
         raise NotImplementedError
 
 
+def as_facts(facts: object) -> tuple[Fact, ...]:
+    """The facts given, each once. InputError for what is no sequence of facts."""
+    given = tuple(dict.fromkeys(facts)) if isinstance(facts, Iterable) and not isinstance(facts, Operator) else (facts,)
+    for fact in given:
+        if not isinstance(fact, Fact):
+            raise InputError(f"{fact!r} is no fact; declare a list of them, as in facts=[Commute(A, B), Equal(A @ B, C)]")
+    return given
+
+
 def _symbols(value: Any) -> frozenset[Symbol]:
     return value.symbols if isinstance(value, Operator) else free_symbols(value)
 

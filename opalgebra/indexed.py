@@ -192,6 +192,7 @@ def ordered_product(
 
 def indexed_sum(body: Operator, index: Scalar, lower: Index, upper: Index) -> Operator:
     """The sum of a body over an index from lower to upper; zero when upper < lower. InputError as in `ordered_product`."""
+    expr.check_operators(body)
     return _sum(body, _index(index, lower, upper), expr.as_index(lower, of="lower"), _length(upper))
 
 
@@ -206,6 +207,7 @@ def ordered_sum(body: Operator, index: Scalar, upper: Index, order: Index) -> Op
     >>> oa.ordered_sum(V[l], l, oa.symbol("L"), 2)
     ordered_sum(V[l], l, L, 2) where V[]: linear
     """
+    expr.check_operators(body)
     order = expr.as_index(order, of="order")
     return _words(body, _index(index, upper, order), _length(upper), order)
 

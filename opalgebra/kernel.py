@@ -23,6 +23,7 @@ from opalgebra.expr import (
     Sum,
     at,
     bound_symbol,
+    check_operators,
     compose,
     factors,
     is_bound,
@@ -30,7 +31,7 @@ from opalgebra.expr import (
     postorder,
     terms,
 )
-from opalgebra.facts import Equal, Fact, Linear, is_linear, is_member
+from opalgebra.facts import Equal, Fact, Linear, as_facts, is_linear, is_member
 from opalgebra.function import function
 from opalgebra.indexed import Binder, IndexedSum, Range
 from opalgebra.inverse import inverse
@@ -126,6 +127,7 @@ def cong(build: Callable[..., Operator], *parts: Any) -> Theorem:
 
 def right_dist(total: Operator, right: Operator) -> Theorem:
     """`(a A + b B) @ C = a A @ C + b B @ C`, for all maps: the sum is pointwise, so it is taken at the value of C."""
+    check_operators(total, right)
     rhs = linear_combination(((c, term @ right) for c, term in terms(total)), right.domain, total.codomain)
     return _theorem("right_dist", (total, right), total @ right, rhs)
 
@@ -135,6 +137,7 @@ def left_dist(left: Operator, total: Operator, facts: Iterable[Fact] = ()) -> Th
 
     The facts `Linear` among those given may be needed to know it, and are then hypotheses. NotLinearError otherwise.
     """
+    check_operators(left, total)
     used = _used(facts, left)
     if not is_linear(left, used):
         raise NotLinearError(
@@ -147,7 +150,7 @@ def left_dist(left: Operator, total: Operator, facts: Iterable[Fact] = ()) -> Th
 
 def _used(facts: Iterable[Fact], operator: Operator) -> frozenset[Fact]:
     """The facts `Linear` of what is not known to be linear in an operator."""
-    declared = [fact for fact in facts if isinstance(fact, Linear)]
+    declared = [fact for fact in as_facts(facts) if isinstance(fact, Linear)]
     unknown = [node for node in postorder(operator, backgrounds=False) if not node.is_linear] if declared else []
     return frozenset(fact for fact in declared if any(is_member(node, fact.operator) for node in unknown))
 
@@ -159,6 +162,7 @@ def dress(operator: Operator, facts: Iterable[Fact] = ()) -> Theorem:
     by an equal one only in the argument of the linear `F<s>`; backgrounds keep the state they were built with. What the
     facts `Linear` say to be linear is not dressed, which needs no hypothesis.
     """
+    check_operators(operator)
     used = _used(facts, operator)
     if not operator.is_state:
         raise SpaceError(f"{operator} maps {operator.domain} to {operator.codomain}; only a state can be dressed")
@@ -184,6 +188,7 @@ def distribute(operator: Operator, facts: Iterable[Fact] = (), *, unfold: bool =
     `[A, B]` as `A @ B - B @ A`, which defines it. The parts of inverses and functions are distributed by congruence. The
     facts `Linear` that are needed become hypotheses.
     """
+    check_operators(operator)
     used = _used(facts, operator)
     done: dict[Operator, Operator] = {}
     for node in postorder(operator, backgrounds=False):
@@ -272,6 +277,7 @@ def unfold(binder: Binder, *, lower: bool = False) -> Theorem:
     it is not, and B(L) is distributed over the sum of the words before it. InputError when the symbols allow an empty
     product or sum, NotLinearError for an ordered sum of maps that are not linear.
     """
+    _is(binder, Binder)
     return _theorem("unfold", (binder, lower), binder, binder.unfolded(lower=lower))
 
 
@@ -284,6 +290,7 @@ def reindex(binder: Range, shift: int) -> Theorem:
 
     InputError when a - k is not surely natural.
     """
+    _is(binder, Range)
     lower = as_scalar(binder.lower) - shift
     if not is_surely_natural(lower):
         raise InputError(f"reindexed by {shift}, {binder} would start at {lower}; an index is a natural number")
@@ -318,6 +325,7 @@ def sum_left(left: Operator, total: IndexedSum) -> Theorem:
 
 def split(whole: Range, depth: Index) -> Theorem:
     """`P(a..b) = P(m+1..b) @ P(a..m)`, and `S(a..b) = S(a..m) + S(m+1..b)`, for a depth m with m + 1 - a and b - m natural."""
+    _is(whole, Range)
     below, above = as_scalar(depth) + 1 - as_scalar(whole.lower), as_scalar(whole.upper) - as_scalar(depth)
     if not (is_surely_natural(below) and is_surely_natural(above)):
         raise InputError(f"{whole} cannot be split at {depth}: {below} and {above} are not surely natural numbers")
@@ -346,6 +354,11 @@ def induction(base: Theorem, step: Theorem, symbol: Symbol) -> Theorem:
         raise InputError(f"{symbol.name} is free in a hypothesis of the base; induction is over a symbol that none has")
     hypotheses = base.hypotheses | (step.hypotheses - {claim})
     return _theorem("induction", (base, step, symbol), claim.lhs, claim.rhs, hypotheses=hypotheses)
+
+
+def _is(value: object, kind: type[Operator]) -> None:
+    if not isinstance(value, kind):
+        raise InputError(f"{value} is no product or sum over an index; build one with ordered_product(1 + V[l], l, 1, L)")
 
 
 def _not_free(index: Symbol, theorem: Theorem, binder: Binder) -> None:

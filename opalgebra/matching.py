@@ -14,7 +14,7 @@ from operator import add, matmul, mul, sub
 from typing import Any, NamedTuple, final
 
 from opalgebra.errors import InputError, LimitError
-from opalgebra.expr import Atom, Compose, Operator, Sum, factors, ordered_product, postorder
+from opalgebra.expr import Atom, Compose, Operator, Sum, check_operators, factors, ordered_product, postorder
 from opalgebra.scalar import Scalar
 from opalgebra.space import Kind, Space, X
 
@@ -121,6 +121,7 @@ def matches(pattern: Pattern | Operator, operator: Operator, *, limit: int | Non
     are matched as they are. Without sums and repeated wildcards no step is in vain; otherwise LimitError after `limit`
     steps (None: no limit).
     """
+    check_operators(operator)
     plain = as_pattern(pattern)
     reader = Reader(plain.operator, plain.wild, whole=True)
     for found in search(plain, reader, operator, budget_of(limit)):

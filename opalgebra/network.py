@@ -20,7 +20,7 @@ from typing import final
 
 from opalgebra.direct_sum import DirectSum, direct_sum
 from opalgebra.errors import InputError, NotLinearError
-from opalgebra.expr import Identity, Index, Operator, compose, linear_combination, ordered_product
+from opalgebra.expr import Identity, Index, Operator, check_operators, compose, linear_combination, ordered_product
 from opalgebra.facts import Inverse
 from opalgebra.indexed import OrderedProduct
 from opalgebra.inverse import inverse
@@ -51,10 +51,13 @@ def propagator(layers: Sequence[Operator] | Operator, later: Index, earlier: Ind
         return layers.between(as_scalar(earlier) + 1, later)
     if isinstance(layers, Operator):
         raise InputError(f"{layers} is no product over an index; pass that, or the sequence of layers T_1, T_2, ...")
+    if not isinstance(layers, Sequence):
+        raise InputError(f"{layers!r} is no sequence of layers; pass T_1, T_2, ... or an ordered product over an index")
     if not layers:
         raise InputError("a propagator of no layers has no space; pass the layers T_1, T_2, ...")
     if not isinstance(later, int) or not isinstance(earlier, int) or earlier < 0 or later > len(layers):
         raise InputError(f"G({later}, {earlier}): depths of these layers are numbers from 0 to {len(layers)}")
+    check_operators(*layers)
     space = layers[0].domain if earlier == 0 else layers[earlier - 1].codomain
     return ordered_product(layers[earlier:later], space=space)
 
@@ -91,7 +94,7 @@ def network(layers: Iterable[Operator]) -> Network:
     >>> print(oa.network_states(oa.network(oa.atoms("F G", kind="nonlinear"))).rhs)
     inj0 + inj1 @ F + inj2 @ G @ F
     """
-    given = tuple(layers)
+    given = tuple(layers) if isinstance(layers, Iterable) else ()
     if not given:
         raise InputError("a network has at least one layer; pass T_1, T_2, ... in the order in which they act")
     ordered_product(given)
@@ -100,6 +103,7 @@ def network(layers: Iterable[Operator]) -> Network:
 
 def network_states(net: Network) -> Theorem:
     """`(1 - N)^-1 @ inj_0 = sum of inj_l @ G(l, 0)`, for every map: the resolvent holds every state of a forward pass."""
+    _check(net)
     return _column(net, 0)
 
 
@@ -136,7 +140,13 @@ def network_neumann(net: Network) -> Theorem:
     return trans(series, cong(add, refl(series.rhs - vanishing.lhs), vanishing))
 
 
+def _check(net: Network) -> None:
+    if not isinstance(net, Network):
+        raise InputError(f"{net!r} is no network; build one of its layers with network([T_1, T_2, ...])")
+
+
 def _refuse_nonlinear(net: Network) -> None:
+    _check(net)
     for layer in net.layers:
         if not layer.is_linear:
             raise NotLinearError(

@@ -27,7 +27,7 @@ from opalgebra.expr import Atom, Identity, Operator, Zero, compose, linear_combi
 from opalgebra.function import function
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
 from opalgebra.inverse import inverse
-from opalgebra.scalar import Polynomial, Scalar, free_symbols, largest_integer, parameter, scalar_of, symbol
+from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, largest_integer, parameter, scalar_of, symbol
 from opalgebra.space import ONE, K, Kind, Space, X
 from opalgebra.tensor import tensor
 from opalgebra.trace import trace
@@ -79,11 +79,11 @@ def _parser() -> Any:
     return Lark(GRAMMAR, parser="lalr")
 
 
-def parse(text: str, *, atoms: Iterable[Atom | Scalar] = (), kind: str | None = None) -> Operator:
+def parse(text: str, *, atoms: Iterable[Atom | Scalar | Symbol] = (), kind: str | None = None) -> Operator:
     """The operator that the text names; `parse(repr(op)) == op` and `parse(str(op), atoms=op.atoms) == op`.
 
     Names stand for the given atoms and scalar symbols, for what is declared after `where`, or, with `kind`, for atoms of
-    that kind.
+    that kind. Where an operator has scalar parameters, `parse(str(op), atoms=[*op.atoms, *op.symbols]) == op`.
     InputError says where the text stops making sense, or which name is unknown; spaces that do not fit raise SpaceError.
 
     >>> import opalgebra as oa
@@ -92,6 +92,8 @@ def parse(text: str, *, atoms: Iterable[Atom | Scalar] = (), kind: str | None = 
     """
     from lark.exceptions import UnexpectedInput
 
+    if not isinstance(text, str):
+        raise InputError(f"{type(text).__name__} is no text; parse reads what repr and str write")
     if len(text) > MAX_LENGTH:
         raise InputError(f"the text has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
     try:
@@ -99,7 +101,7 @@ def parse(text: str, *, atoms: Iterable[Atom | Scalar] = (), kind: str | None = 
     except UnexpectedInput as error:
         raise InputError(_complaint(text, error)) from None
     body, *clauses = (child for child in tree.children if child is not None)
-    given = list(dict.fromkeys(atoms))
+    given = [scalar_of(item) if isinstance(item, Symbol) else item for item in dict.fromkeys(atoms)]
     names: dict[str, Any] = {name: value for item in given for name, value in _given(item)}
     _refuse_repetition([_base_or_name(item) for item in given if not isinstance(item, Atom) or _is_plain(item)])
     _refuse_repetition([name for clause in clauses for name in _named_by(clause)])

@@ -13,12 +13,14 @@ Only the rules of the kernel are used, so a map is distributed from the left whe
 from collections.abc import Callable
 from operator import add
 
-from opalgebra.errors import InputError
-from opalgebra.expr import Identity, Operator, compose
+from opalgebra.errors import InputError, LimitError
+from opalgebra.expr import Identity, Operator, check_operators, compose
 from opalgebra.facts import Inverse, Nilpotent
 from opalgebra.inverse import inverse
 from opalgebra.kernel import Theorem, assume, cong, left_dist, refl, right_dist, sym, trans
 from opalgebra.scalar import is_natural
+
+MOST_ORDERS = 300
 
 
 def resolvent_identity(operator: Operator, *, mirror: bool = False) -> Theorem:
@@ -30,6 +32,7 @@ def resolvent_identity(operator: Operator, *, mirror: bool = False) -> Theorem:
     >>> print(oa.resolvent_identity(oa.Atom("F", kind="nonlinear")))
     |- [1 - F invertible] inverse(1 - F) = 1 + F @ inverse(1 - F)
     """
+    check_operators(operator)
     factor = 1 - operator
     resolvent = inverse(factor)
     if mirror:
@@ -45,10 +48,12 @@ def neumann(operator: Operator, order: int, *, nilpotent: bool = False) -> Theor
     """`(1 - A)^-1 = 1 + A + ... + A^(n-1) + A^n @ (1 - A)^-1` for linear A and n = order; exact, whether it converges or not.
 
     With `nilpotent`, under the hypothesis `A^n = 0`, the finite sum. NotLinearError for another map, InputError for an order
-    that is no natural number.
+    that is no positive number, LimitError for one above `MOST_ORDERS`.
     """
     if not is_natural(order) or order == 0:
         raise InputError(f"order={order!r}: a Neumann series is written up to a positive order")
+    if order > MOST_ORDERS:
+        raise LimitError(f"a Neumann series of {order:,} terms was asked, more than {MOST_ORDERS:,}; keep the resolvent")
     identity = resolvent_identity(operator)
     resolvent, proof = identity.lhs, identity
     for power in range(1, order):
@@ -63,6 +68,7 @@ def neumann(operator: Operator, order: int, *, nilpotent: bool = False) -> Theor
 
 def push_through(left: Operator, right: Operator) -> Theorem:
     """`A @ (1 - B @ A)^-1 = (1 - A @ B)^-1 @ A` for linear A and every map B. NotLinearError when A is not linear."""
+    check_operators(left, right)
     inner, outer = 1 - right @ left, 1 - left @ right
     resolvent = inverse(inner)
     solved = trans(sym(right_dist(inner, resolvent)), assume(Inverse(inner)))
@@ -77,6 +83,7 @@ def resummation(resummed: Operator, rest: Operator) -> Theorem:
 
     For linear B and every map C, both maps of one space. NotLinearError when B is not linear.
     """
+    check_operators(resummed, rest)
     factor = 1 - resummed - rest
     return _resummed(resummed, rest, inverse(factor), assume(Inverse(factor)))
 
@@ -104,6 +111,7 @@ def dyson_equation(operator: Operator, projector: Operator) -> Theorem:
     D sums the words with no inner line in P, so that `A @ D` is the irreducible part, the self-energy; P need not be a
     projector for the equation to hold. NotLinearError when A or P is not linear.
     """
+    check_operators(operator, projector)
     irreducible, returning = (1 - projector) @ operator, projector @ operator
     one, minus = Identity(operator.domain), -1 * Identity(operator.domain)
     left, right = (cong(compose, minus, right_dist(factor, operator)) for factor in (projector, 1 - projector))

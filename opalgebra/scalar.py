@@ -16,6 +16,10 @@ from opalgebra.errors import InputError, LimitError
 DIGITS = 24
 LONGEST = 1_000
 _NAME = re.compile(r"[^\W\d]\w{0,199}")
+RESERVED = frozenset(
+    "where source one zero sum ordered_product ordered_sum tensor inverse adjoint transpose commutator trace function".split()
+)
+"""Names that a text gives a meaning of their own."""
 
 
 class Symbol(NamedTuple):
@@ -181,7 +185,7 @@ def parameter(name: str, *, positive: bool = False) -> Scalar:
 
 
 def _symbol(name: str, sort: str) -> Scalar:
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None or name in RESERVED:
         raise InputError(f"{name!r} is no name of a symbol; use letters and digits, as in L or g2")
     return scalar_of(Symbol(name, sort))
 
@@ -213,7 +217,10 @@ def as_scalar(value: ScalarLike) -> Scalar:
     """`value` exactly; InputError for NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"a coefficient must be finite, not {value}; use a number")
-    return value if isinstance(value, Polynomial) else Fraction(value)
+    try:
+        return value if isinstance(value, Polynomial) else Fraction(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{value!r} is no scalar; use a number, a fraction, or a symbol from symbol or parameter") from None
 
 
 def is_negative(scalar: Scalar) -> bool:

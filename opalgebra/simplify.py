@@ -22,9 +22,9 @@ from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator, commutator
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expand import largest_expansion
-from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, compose, factors, postorder, terms
+from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, check_operators, compose, factors, postorder, terms
 from opalgebra.facts import Adjoint as AdjointFact
-from opalgebra.facts import Causal, Commute, Fact, Form, Homogeneous, Inverse, Linear, is_member, is_positive
+from opalgebra.facts import Causal, Commute, Fact, Form, Homogeneous, Inverse, Linear, as_facts, is_member, is_positive
 from opalgebra.function import FunctionOf, function
 from opalgebra.indexed import Binder, IndexedSum
 from opalgebra.inverse import InverseOf, inverse
@@ -51,17 +51,13 @@ def simplify(operator: Operator, *, facts: Iterable[Fact] = (), limit: int | Non
     >>> print(oa.simplify(P @ (A + P) @ P, facts=[oa.Idempotent(P)]))
     |- [P idempotent] P @ (A + P) @ P = P + P @ A @ P
     """
-    if not isinstance(operator, Operator):
-        raise InputError(f"{operator!r} is no operator; build one from atoms, or read a text with parse")
-    given = list(dict.fromkeys(facts))
+    check_operators(operator)
+    given = list(as_facts(facts))
     if limit is not None and (count := largest_expansion(operator, given)) > TERMS:
         raise LimitError(
             f"what is simplified would first be expanded to {written_number(count)} terms, and {TERMS:,} is the limit; "
             "use limit=None for none"
         )
-    for fact in given:
-        if not isinstance(fact, Fact):
-            raise InputError(f"{fact!r} is no fact; declare one such as Commute(A, B) or Equal(A @ B, C)")
     return without_recursion(_Simplifier(given, limit).reduced(operator))
 
 

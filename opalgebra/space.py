@@ -5,10 +5,13 @@ A space is a tensor product of named factors, so it is equal to another when the
 is a state, and it is no vector space, so it takes part in no tensor product.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from opalgebra.errors import SpaceError
+
+_NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True, init=False)
@@ -20,7 +23,7 @@ class Space:
     def __init__(self, *factors: str) -> None:
         if "X" in factors or "K" in factors:
             raise SpaceError(f"the factors {factors!r} name a space of their own, X or K; use opalgebra.X or opalgebra.K")
-        if any(not name.isidentifier() for name in factors) and factors != ("1",):
+        if any(not isinstance(name, str) or _NAME.fullmatch(name) is None for name in factors) and factors != ("1",):
             raise SpaceError(f"the factors of a space are named by identifiers, not by {factors!r}; rename them")
         object.__setattr__(self, "factors", factors)
 

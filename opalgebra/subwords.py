@@ -7,7 +7,7 @@ from itertools import count
 from typing import final
 
 from opalgebra.errors import InputError
-from opalgebra.expr import Atom, Compose, Operator, Sum, compose, factors, postorder
+from opalgebra.expr import Atom, Compose, Operator, Sum, check_operators, compose, factors, postorder
 from opalgebra.rewrite import longest_first, rewritten
 from opalgebra.scalar import is_natural
 
@@ -26,6 +26,7 @@ def common_subwords(operator: Operator, *, min_length: int = 2) -> dict[Operator
     """
     if not is_natural(min_length) or min_length < 2:
         raise InputError(f"min_length={min_length!r}: a repeated subword has at least 2 factors; use a whole number from 2 on")
+    check_operators(operator)
     automaton = _Automaton()
     for word, times in _words(operator).items():
         automaton.add(factors(word), times)

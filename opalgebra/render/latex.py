@@ -216,6 +216,11 @@ def _latex(value: object, notation: Notation) -> str:
 
 
 @_latex.register
+def _(value: Polynomial, notation: Notation) -> str:
+    return _polynomial(value)
+
+
+@_latex.register
 def _(value: Operator, notation: Notation) -> str:
     written = write(notation, value)
     return written.lines[0] + _where(written)
