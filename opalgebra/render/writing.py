@@ -86,7 +86,8 @@ def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[in
                 state = state.right
             if not isinstance(state, Atom):
                 referred[state] = None
-    taken = {found.name for operator in operators for found in (*operator.atoms, *operator.symbols)}
+    taken = {atom.name for operator in operators for atom in operator.atoms}
+    taken |= {symbol.name for operator in operators for symbol in operator.symbols}
     order = [node for node in postorder(*operators, *referred, backgrounds=True) if node in referred]
     names = {}
     repeats: Counter[tuple[str, int]] = Counter()
