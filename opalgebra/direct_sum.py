@@ -10,19 +10,19 @@ With `S = A - B @ D^-1 @ C`, the Schur complement of D in [[A, B], [C, D]], for 
     [[A, B], [C, D]]^-1 = [[S^-1, -S^-1 @ B @ D^-1], [-D^-1 @ C @ S^-1, D^-1 + D^-1 @ C @ S^-1 @ B @ D^-1]]
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add
 from typing import final
 
 from opalgebra.atoms import Family
-from opalgebra.errors import InputError, NotLinearError, SpaceError
-from opalgebra.expr import Atom, Identity, Operator, Zero, check_operators, compose, linear_combination
+from opalgebra.errors import InputError, SpaceError
+from opalgebra.expr import Atom, Identity, Operator, Sum, Zero, compose, linear_combination
 from opalgebra.facts import Equal, Inverse
-from opalgebra.inverse import inverse
-from opalgebra.kernel import Theorem, assume, cong, refl, sym, trans
-from opalgebra.resolvent import unique_inverse
+from opalgebra.inverse import InverseOf, inverse
+from opalgebra.kernel import Theorem, assume, cong, distribute, refl, sym, trans
+from opalgebra.resolvent import for_letters, refuse_nonlinear, unique_inverse
 from opalgebra.scalar import is_natural
 from opalgebra.simplify import simplify
 from opalgebra.space import ONE, Space
@@ -88,6 +88,9 @@ def direct_sum(*spaces: Space, name: str = "S", injection: str = "inj", projecti
     """
     if not spaces:
         raise InputError("a direct sum has at least one part; name its spaces")
+    for space in spaces:
+        if not isinstance(space, Space):
+            raise InputError(f"{space} is no space, and a direct sum is one of spaces; pass A.domain, or a Space")
     if ONE in spaces:
         raise SpaceError("the one-point space is no vector space and no part of a direct sum; use K")
     return DirectSum(Space(name), spaces, (injection, projection))
@@ -103,10 +106,21 @@ def schur_complement(a: Operator, b: Operator, c: Operator, d: Operator) -> Theo
     >>> print(oa.simplify(oa.direct_sum(oa.X, oa.X).projection(0) @ theorem.rhs, facts=theorem.hypotheses).rhs.parts[0])
     inverse(A - B @ inverse(D) @ C) @ proj0
     """
-    check_operators(a, b, c, d)
-    for block in (a, b, c, d):
-        if not block.is_linear:
-            raise NotLinearError(f"the block {block} is not known to be linear, and a Schur complement needs all four to be")
+    refuse_nonlinear(a, b, c, d, needs="a Schur complement")
+    return _of_blocks(_schur_complement, a, b, c, d)
+
+
+def _of_blocks(prove: Callable[..., Theorem], *blocks: Operator) -> Theorem:
+    """A theorem of blocks; for one that is a multiple proved for letters, and the multiples then taken out of the words."""
+    if not any(isinstance(block, Sum) and len(block.terms) == 1 for block in blocks):
+        return prove(*blocks)
+    theorem = for_letters(prove, *blocks)
+    lhs = theorem.lhs.parts[0]
+    opened = cong(inverse, distribute(lhs)) if isinstance(theorem.lhs, InverseOf) else refl(theorem.lhs)
+    return trans(sym(opened), trans(theorem, distribute(theorem.rhs)))
+
+
+def _schur_complement(a: Operator, b: Operator, c: Operator, d: Operator) -> Theorem:
     both = direct_sum(a.domain, d.domain)
     whole = both.operator({(0, 0): a, (0, 1): b, (1, 0): c, (1, 1): d})
     lower = inverse(d)
@@ -128,7 +142,11 @@ def self_energy(a: Operator, b: Operator, c: Operator, d: Operator) -> Theorem:
     Sigma sums the words that leave the first part, stay outside, and come back: those with no inner line in it. Hypotheses
     and errors as in `schur_complement`.
     """
-    check_operators(a, b, c, d)
+    refuse_nonlinear(a, b, c, d, needs="a self-energy")
+    return for_letters(_self_energy, a, b, c, d)
+
+
+def _self_energy(a: Operator, b: Operator, c: Operator, d: Operator) -> Theorem:
     both = direct_sum(a.domain, d.domain)
     dressed = schur_complement(1 - a, -1 * b, -1 * c, 1 - d)
     (whole,) = dressed.lhs.parts

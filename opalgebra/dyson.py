@@ -12,7 +12,8 @@ from operator import add
 from typing import Any
 
 from opalgebra.atoms import Family
-from opalgebra.expr import Identity, Operator, compose
+from opalgebra.errors import InputError
+from opalgebra.expr import Identity, Operator, check_operators, compose
 from opalgebra.facts import Equal
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
 from opalgebra.kernel import (
@@ -20,6 +21,7 @@ from opalgebra.kernel import (
     assume,
     cong,
     induction,
+    instantiate,
     refl,
     reindex,
     right_dist,
@@ -30,7 +32,8 @@ from opalgebra.kernel import (
     under,
     unfold,
 )
-from opalgebra.scalar import Scalar, fresh_names, symbol, the_symbol
+from opalgebra.scalar import Scalar, Symbol, fresh_names, scalar_of, symbol, the_symbol
+from opalgebra.space import Kind
 
 
 def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theorem:
@@ -42,8 +45,21 @@ def dyson_theorem(V: Family | Callable[[Any], Operator], length: Scalar) -> Theo
     >>> print(oa.dyson_theorem(oa.family("V", kind="linear"), oa.symbol("L")))
     |- ordered_product(1 + V[l], l, 1, L) = sum(ordered_sum(V[l], l, L, m), m, 0, L)
     """
-    body: Callable[[Any], Operator] = V.__getitem__ if isinstance(V, Family) else V
     found = the_symbol(length)
+    if isinstance(V, Family):
+        return _series(V, found)
+    if not callable(V):
+        raise InputError(f"{V!r} is no family and no function of an index; pass a family, or lambda l: g * V[l]")
+    body = V(length)
+    check_operators(body)
+    kind = Kind.LINEAR if body.is_linear else Kind.NONLINEAR
+    letters = Family("V", kind, body.domain, body.codomain)
+    return instantiate(_series(letters, found), {letters: V})
+
+
+def _series(V: Family, found: Symbol) -> Theorem:
+    length: Any = scalar_of(found)
+    body: Callable[[Any], Operator] = V.__getitem__
     i, n = (symbol(name) for name in fresh_names(body(length).symbols | {found}, 2))
 
     def words(order: Any, upper: Any) -> Any:

@@ -50,6 +50,11 @@ class Fact(Displayed):
         """The free symbols of the fact."""
         return frozenset().union(*(_symbols(getattr(self, part.name)) for part in fields(self)))
 
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """The operators that the fact is of."""
+        return tuple(value for part in fields(self) if isinstance(value := getattr(self, part.name), Operator))
+
     def at(self, values: Mapping[Symbol, Scalar]) -> Any:
         """The fact with values in place of symbols."""
         return type(self)(*(_at(getattr(self, part.name), values) for part in fields(self)))

@@ -12,11 +12,13 @@ from operator import add
 from typing import Any, NoReturn, final, overload
 
 from opalgebra.adjoint import adjoint, transpose
+from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator, commutator
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressed, dressing, source
 from opalgebra.errors import InputError, NotLinearError, SpaceError
 from opalgebra.expr import (
+    Atom,
     Compose,
     Index,
     Operator,
@@ -34,8 +36,9 @@ from opalgebra.expr import (
 from opalgebra.facts import Equal, Fact, Linear, as_facts, is_linear, is_member
 from opalgebra.function import function
 from opalgebra.indexed import Binder, IndexedSum, Range
+from opalgebra.instances import choices_of, instance, instance_of_fact
 from opalgebra.inverse import inverse
-from opalgebra.scalar import ScalarLike, Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of, the_symbol
+from opalgebra.scalar import Symbol, as_scalar, fits, free_symbols, is_surely_natural, scalar_of, the_symbol
 from opalgebra.tensor import tensor
 from opalgebra.trace import trace
 
@@ -235,27 +238,35 @@ def assume(fact: Fact, *arguments: Any) -> Theorem:
 
 
 @overload
-def instantiate(value: Theorem, values: Mapping[Any, ScalarLike]) -> Theorem: ...
+def instantiate(value: Theorem, values: Mapping[Any, Any]) -> Theorem: ...
 
 
 @overload
-def instantiate(value: Operator, values: Mapping[Any, ScalarLike]) -> Operator: ...
+def instantiate(value: Operator, values: Mapping[Any, Any]) -> Operator: ...
 
 
-def instantiate(value: Theorem | Operator, values: Mapping[Any, ScalarLike]) -> Theorem | Operator:
-    """From `H |- A = B`, the same with values in place of symbols, in H too: what holds for all values holds for each.
+def instantiate(value: Theorem | Operator, values: Mapping[Any, Any]) -> Theorem | Operator:
+    """From `H |- A = B`, the same with values in place of symbols and atoms, in H too: what holds for all holds for each.
 
-    Of an operator, the operator with these values. `values` maps symbols to scalars, `{L: 3}`. InputError for a value that
-    is not surely of the symbol's sort: a length is a natural number.
+    Of an operator, the operator with these values. `values` maps symbols to scalars, `{L: 3}`, atoms to operators, and
+    families to families, operators or functions of their indices, `{V: lambda l: 2 * W[l]}`; symbols are taken first. Sound
+    because a theorem holds for every scalar of a symbol's sort, for every map of an atom's spaces and linear where the atom is,
+    and for every split. InputError, SpaceError or NotLinearError for a value that is not surely of this kind.
     """
-    chosen = {the_symbol(key): as_scalar(number) for key, number in values.items()}
-    for found, number in chosen.items():
+    of_atoms = {key: given for key, given in values.items() if isinstance(key, Atom | Family)}
+    scalars = {the_symbol(key): as_scalar(given) for key, given in values.items() if key not in of_atoms}
+    for found, number in scalars.items():
         if not fits(found, number):
             raise InputError(f"{found.name} = {number} was asked, but {found.name} is {found.sort} and {number} may not be")
     if isinstance(value, Operator):
-        return at(value, chosen)
-    hypotheses = [hypothesis.at(chosen) for hypothesis in value.hypotheses]
-    return _theorem("instantiate", (value, chosen), at(value.lhs, chosen), at(value.rhs, chosen), hypotheses=hypotheses)
+        there = at(value, scalars)
+        return instance(there, choices_of(of_atoms, [there])) if of_atoms else there
+    sides, facts = [at(side, scalars) for side in (value.lhs, value.rhs)], [fact.at(scalars) for fact in value.hypotheses]
+    chosen = choices_of(of_atoms, [*sides, *(operator for fact in facts for operator in fact.operators)])
+    if chosen:
+        sides = [instance(side, chosen) for side in sides]
+        facts = [known for fact in facts if (known := instance_of_fact(fact, chosen)) is not None]
+    return _theorem("instantiate", (value, {**scalars, **chosen}), *sides, hypotheses=facts)
 
 
 def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:

@@ -12,20 +12,20 @@ lower, and let `G(l, m) = T_l @ ... @ T_(m+1)` be the propagator from depth m to
 each a theorem under the facts of the direct sum. Dressed layers are linear. Layers are never expanded.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add
 from typing import final
 
 from opalgebra.direct_sum import DirectSum, direct_sum
-from opalgebra.errors import InputError, NotLinearError
+from opalgebra.errors import InputError
 from opalgebra.expr import Identity, Index, Operator, check_operators, compose, linear_combination, ordered_product
 from opalgebra.facts import Inverse
 from opalgebra.indexed import OrderedProduct
 from opalgebra.inverse import inverse
 from opalgebra.kernel import Theorem, assume, cong, left_dist, refl, right_dist, sym, trans
-from opalgebra.resolvent import claimed, neumann
+from opalgebra.resolvent import claimed, for_letters, neumann, refuse_nonlinear
 from opalgebra.rewrite import added
 from opalgebra.scalar import as_scalar, is_surely_natural
 
@@ -104,18 +104,26 @@ def network(layers: Iterable[Operator]) -> Network:
 def network_states(net: Network) -> Theorem:
     """`(1 - N)^-1 @ inj_0 = sum of inj_l @ G(l, 0)`, for every map: the resolvent holds every state of a forward pass."""
     _check(net)
-    return _column(net, 0)
+    return _for_letters(lambda letters: _column(letters, 0), net)
 
 
 def network_resolvent(net: Network) -> Theorem:
     """`(1 - N)^-1 = sum over l >= m of inj_l @ G(l, m) @ proj_m` for linear layers; NotLinearError for others."""
     _refuse_nonlinear(net)
+    return _for_letters(_resolvent, net)
+
+
+def _resolvent(net: Network) -> Theorem:
     return _over_columns(net, net.resolvent, [_column(net, depth) for depth in range(len(net.states.parts))])
 
 
 def network_nilpotent(net: Network) -> Theorem:
     """`N^(L+1) = 0` for linear layers, L of them; NotLinearError for others, since they may send 0 to something else."""
     _refuse_nonlinear(net)
+    return _for_letters(_nilpotent, net)
+
+
+def _nilpotent(net: Network) -> Theorem:
     depths = range(len(net.states.parts))
     steps = [_moved(net, depth) for depth in depths]
     columns = []
@@ -135,9 +143,18 @@ def network_nilpotent(net: Network) -> Theorem:
 
 def network_neumann(net: Network) -> Theorem:
     """`(1 - N)^-1 = 1 + N + ... + N^L` for linear layers; NotLinearError for others."""
-    vanishing = cong(compose, network_nilpotent(net), net.resolvent)
+    _refuse_nonlinear(net)
+    return _for_letters(_neumann, net)
+
+
+def _neumann(net: Network) -> Theorem:
+    vanishing = cong(compose, _nilpotent(net), net.resolvent)
     series = neumann(net.operator, len(net.states.parts))
     return trans(series, cong(add, refl(series.rhs - vanishing.lhs), vanishing))
+
+
+def _for_letters(prove: Callable[[Network], Theorem], net: Network) -> Theorem:
+    return for_letters(lambda *layers: prove(Network(layers, net.states)), *net.layers)
 
 
 def _check(net: Network) -> None:
@@ -147,12 +164,7 @@ def _check(net: Network) -> None:
 
 def _refuse_nonlinear(net: Network) -> None:
     _check(net)
-    for layer in net.layers:
-        if not layer.is_linear:
-            raise NotLinearError(
-                f"the layer {layer} is not known to be linear; dress it on its state first, or use network_states, which "
-                "holds for every map"
-            )
+    refuse_nonlinear(*net.layers, needs="this theorem, unlike network_states,")
 
 
 def _moved(net: Network, depth: int) -> Theorem:

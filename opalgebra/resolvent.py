@@ -13,14 +13,37 @@ Only the rules of the kernel are used, so a map is distributed from the left whe
 from collections.abc import Callable
 from operator import add
 
-from opalgebra.errors import InputError, LimitError
-from opalgebra.expr import Identity, Operator, check_operators, compose
+from opalgebra.errors import InputError, LimitError, NotLinearError
+from opalgebra.expr import Atom, Identity, Operator, check_operators, compose
 from opalgebra.facts import Inverse, Nilpotent
 from opalgebra.inverse import inverse
-from opalgebra.kernel import Theorem, assume, cong, left_dist, refl, right_dist, sym, trans
+from opalgebra.kernel import Theorem, assume, cong, instantiate, left_dist, refl, right_dist, sym, trans
 from opalgebra.scalar import is_natural
+from opalgebra.space import Kind
 
 MOST_ORDERS = 300
+
+
+def for_letters(prove: Callable[..., Theorem], *operators: Operator) -> Theorem:
+    """A theorem proved for atoms of the same spaces, linear where the operators are, and instantiated at these."""
+    kinds = [Kind.LINEAR if operator.is_linear else Kind.NONLINEAR for operator in operators]
+    spaces = [(operator.domain, operator.codomain) for operator in operators]
+    letters = [
+        Atom(f"A{number}", kind=kind, domain=domain, codomain=codomain)
+        for number, (kind, (domain, codomain)) in enumerate(zip(kinds, spaces), 1)
+    ]
+    return instantiate(prove(*letters), dict(zip(letters, operators)))
+
+
+def refuse_nonlinear(*operators: Operator, needs: str) -> None:
+    """NotLinearError for the first operator that is not known to be linear, and does not need to be for what follows."""
+    check_operators(*operators)
+    for operator in operators:
+        if not operator.is_linear:
+            raise NotLinearError(
+                f"{operator} is not known to be linear, and {needs} needs it to be; on a state, dress it first, or declare its "
+                "atoms with kind='linear' if they are"
+            )
 
 
 def resolvent_identity(operator: Operator, *, mirror: bool = False) -> Theorem:
@@ -33,6 +56,8 @@ def resolvent_identity(operator: Operator, *, mirror: bool = False) -> Theorem:
     |- [1 - F invertible] inverse(1 - F) = 1 + F @ inverse(1 - F)
     """
     check_operators(operator)
+    if mirror:
+        refuse_nonlinear(operator, needs="the mirror form")
     factor = 1 - operator
     resolvent = inverse(factor)
     if mirror:
@@ -54,6 +79,11 @@ def neumann(operator: Operator, order: int, *, nilpotent: bool = False) -> Theor
         raise InputError(f"order={order!r}: a Neumann series is written up to a positive order")
     if order > MOST_ORDERS:
         raise LimitError(f"a Neumann series of {order:,} terms was asked, more than {MOST_ORDERS:,}; keep the resolvent")
+    refuse_nonlinear(operator, needs="a Neumann series")
+    return for_letters(lambda letter: _neumann(letter, order, nilpotent), operator)
+
+
+def _neumann(operator: Operator, order: int, nilpotent: bool) -> Theorem:
     identity = resolvent_identity(operator)
     resolvent, proof = identity.lhs, identity
     for power in range(1, order):
@@ -68,7 +98,12 @@ def neumann(operator: Operator, order: int, *, nilpotent: bool = False) -> Theor
 
 def push_through(left: Operator, right: Operator) -> Theorem:
     """`A @ (1 - B @ A)^-1 = (1 - A @ B)^-1 @ A` for linear A and every map B. NotLinearError when A is not linear."""
-    check_operators(left, right)
+    refuse_nonlinear(left, needs="what is pushed through")
+    check_operators(right)
+    return for_letters(_push_through, left, right)
+
+
+def _push_through(left: Operator, right: Operator) -> Theorem:
     inner, outer = 1 - right @ left, 1 - left @ right
     resolvent = inverse(inner)
     solved = trans(sym(right_dist(inner, resolvent)), assume(Inverse(inner)))
@@ -83,7 +118,12 @@ def resummation(resummed: Operator, rest: Operator) -> Theorem:
 
     For linear B and every map C, both maps of one space. NotLinearError when B is not linear.
     """
-    check_operators(resummed, rest)
+    refuse_nonlinear(resummed, needs="resummation into a propagator")
+    check_operators(rest)
+    return for_letters(_resummation, resummed, rest)
+
+
+def _resummation(resummed: Operator, rest: Operator) -> Theorem:
     factor = 1 - resummed - rest
     return _resummed(resummed, rest, inverse(factor), assume(Inverse(factor)))
 
@@ -111,7 +151,11 @@ def dyson_equation(operator: Operator, projector: Operator) -> Theorem:
     D sums the words with no inner line in P, so that `A @ D` is the irreducible part, the self-energy; P need not be a
     projector for the equation to hold. NotLinearError when A or P is not linear.
     """
-    check_operators(operator, projector)
+    refuse_nonlinear(operator, projector, needs="Dyson's equation")
+    return for_letters(_dyson_equation, operator, projector)
+
+
+def _dyson_equation(operator: Operator, projector: Operator) -> Theorem:
     irreducible, returning = (1 - projector) @ operator, projector @ operator
     one, minus = Identity(operator.domain), -1 * Identity(operator.domain)
     left, right = (cong(compose, minus, right_dist(factor, operator)) for factor in (projector, 1 - projector))
@@ -137,6 +181,11 @@ def unique_inverse(left_inverse: Theorem, operator: Operator, candidate: Operato
 
 def inverse_of_product(left: Operator, right: Operator) -> Theorem:
     """`(A @ B)^-1 = B^-1 @ A^-1`, for every two maps, when all three inverses exist."""
+    check_operators(left, right)
+    return for_letters(_inverse_of_product, left, right)
+
+
+def _inverse_of_product(left: Operator, right: Operator) -> Theorem:
     build: Callable[..., Operator] = compose
     first = cong(build, inverse(right), cong(build, assume(Inverse(left), "left"), right))
     cancelled = trans(first, assume(Inverse(right), "left"))

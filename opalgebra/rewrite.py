@@ -19,6 +19,7 @@ from opalgebra.expr import (
     Source,
     Sum,
     Zero,
+    check_operators,
     compose,
     factors,
     linear_combination,
@@ -53,6 +54,7 @@ def substitute(operator: Operator, replacements: Mapping[Operator, Operator], *,
     >>> print(substitute(A @ B @ C + A @ C @ B, {A @ C: D}))
     D @ B + A @ B @ C
     """
+    check_operators(operator)
     for pattern, replacement in replacements.items():
         _check_word(pattern, "substituted")
         if not isinstance(replacement, Operator):

@@ -113,7 +113,7 @@ def test_a_self_energy_of_a_site_with_known_numbers():
 
 
 def test_what_has_no_blocks_is_refused():
-    with pytest.raises(oa.NotLinearError, match="the block F is not known to be linear"):
+    with pytest.raises(oa.NotLinearError, match="F is not known to be linear, and a Schur complement"):
         oa.schur_complement(oa.Atom("F", kind="nonlinear"), *oa.atoms("B C D", kind="linear"))
     with pytest.raises(oa.SpaceError):
         oa.schur_complement(A, C, B, D)

@@ -69,7 +69,7 @@ def test_the_network_operator_is_nilpotent_for_linear_layers_alone():
     power = nonlinear.operator**4
     assert counterexample(power, theorem.rhs, interpretations=models(nonlinear)) is not None
     for claim in (oa.network_nilpotent, oa.network_neumann, oa.network_resolvent):
-        with pytest.raises(oa.NotLinearError, match="the layer T1 is not known to be linear; dress it on its state"):
+        with pytest.raises(oa.NotLinearError, match="T1 is not known to be linear, and this theorem, unlike"):
             claim(nonlinear)
 
 

@@ -103,3 +103,22 @@ def test_an_inverse_between_two_operators_cancels_them():
     assert opened.lhs == A @ oa.inverse(B @ A) @ B
     assert trans(opened, cancelled).rhs == Identity()
     assert sym(opened).rhs == opened.lhs
+
+
+@pytest.mark.parametrize("scale", [oa.parameter("g"), -1, 2, 0], ids=str)
+def test_theorems_take_multiples_of_operators_and_zero(scale):
+    A, B, C, D = oa.atoms("A B C D", kind="linear")
+    V, L = oa.family("V", kind="linear"), oa.symbol("L")
+    scaled = scale * B
+    both = oa.direct_sum(oa.X, oa.X)
+    schur = oa.schur_complement(A, scaled, C, D)
+    assert schur.lhs is oa.inverse(both.operator({(0, 0): A, (0, 1): scaled, (1, 0): C, (1, 1): D}))
+    energy = oa.self_energy(A, scaled, C, D)
+    assert energy.rhs is oa.inverse(1 - A - scaled @ oa.inverse(1 - D) @ C)
+    pushed = oa.push_through(A, scaled)
+    assert pushed.rhs is oa.inverse(1 - A @ scaled) @ A
+    series = oa.dyson_theorem(lambda l: scale * V[l], L)
+    assert counterexample(oa.instantiate(series, {L: 3}).lhs, series.rhs, environment={"L": 3, "g": 5}) is None
+    states = oa.network_states(oa.network([A, scaled]))
+    assert counterexample(pushed.lhs, pushed.rhs, environment={"g": 5}) is None
+    assert states.rhs is not None and len(oa.expand(states.rhs).rhs.terms) == (3 if scale != 0 else 2)
