@@ -40,6 +40,7 @@ _HOMES = {
     "opalgebra.trace": "trace",
     "opalgebra.adjoint": "adjoint transpose",
     "opalgebra.facts": "Adjoint Causal Commute Equal Form Homogeneous Idempotent Inverse Linear Nilpotent equation",
+    "opalgebra.certificate": "certificate check",
     "opalgebra.kernel": "Theorem instantiate left_dist reindex split unfold",
     "opalgebra.dyson": "dyson_theorem",
     "opalgebra.expand": "expand",
@@ -75,7 +76,13 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'opalgebra' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        refusal = import_module("opalgebra.models.packages").absent(f"opalgebra.{name}", error)
+        if refusal is None:
+            raise
+        raise refusal from error
     globals()[name] = value
     return value
 

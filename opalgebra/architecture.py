@@ -12,6 +12,7 @@ and in parallel as one stage, `1 + A N + F M` and so on; `N (1 + A + F)` for pos
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, final
 
 from opalgebra.atoms import family, state
 from opalgebra.display import Displayed
@@ -22,6 +23,35 @@ from opalgebra.series import Branch, Counting, Series, Stage
 from opalgebra.space import Kind, X
 
 NORMS = ("pre", "post", "sandwich", "branch")
+
+
+@final
+class _Vertices(dict[Any, Any]):
+    """A mapping to vertices that says what its indices are when asked for another."""
+
+    def __init__(self, name: str, indices: str, vertices: Mapping[Any, Operator]) -> None:
+        super().__init__(vertices)
+        self.name, self.indices = name, indices
+
+    def __missing__(self, key: object) -> Operator:
+        written = ", ".join(map(str, key)) if isinstance(key, tuple) else repr(key)
+        raise InputError(f"{self.name}[{written}] was asked, but {self.indices}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Vertices, (self.name, self.indices, dict(self))
+
+
+@final
+class _States(tuple[Operator, ...]):
+    """The states in order, which says how many there are when asked for another."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return super().__getitem__(index)
+        except (IndexError, TypeError):
+            raise InputError(f"x[{index!r}] was asked, but its index is a number of stages from 0 to {len(self) - 1}") from None
 
 
 @dataclass(frozen=True)
@@ -82,17 +112,22 @@ class Architecture(Displayed):
         states: list[Operator] = [state("x")]
         for stage in self.stages:
             states.append(stage.factor @ states[-1])
-        return tuple(states)
+        return _States(states)
 
     @cached_property
     def attention(self) -> Mapping[int, Operator]:
         """Attention by layer: an atom, or the sum of the heads."""
-        return {layer: linear_combination((1, v) for v in branch.vertices) for layer, branch in self._of(Kind.ATTENTION)}
+        sums = {layer: linear_combination((1, v) for v in branch.vertices) for layer, branch in self._of(Kind.ATTENTION)}
+        return _Vertices("attention", self._layers, sums)
 
     @cached_property
     def ffn(self) -> Mapping[int, Atom]:
         """The feed-forward network by layer."""
-        return {layer: branch.vertices[0] for layer, branch in self._of(Kind.FFN)}
+        return _Vertices("ffn", self._layers, {layer: branch.vertices[0] for layer, branch in self._of(Kind.FFN)})
+
+    @property
+    def _layers(self) -> str:
+        return f"its index is a layer from 1 to {self.layers}"
 
     def _of(self, kind: Kind) -> Iterator[tuple[int, Branch]]:
         return ((stage.layer, branch) for stage in self.stages for branch in stage.branches if branch.kind == kind)
@@ -101,7 +136,10 @@ class Architecture(Displayed):
     def head(self) -> Mapping[tuple[int, int], Atom]:
         """Attention heads by (layer, head); empty when heads are no vertices."""
         heads = range(self.heads or 0)
-        return {(layer, head): branch.vertices[head] for layer, branch in self._of(Kind.ATTENTION) for head in heads}
+        known = f"its index is (layer, head) from (1, 0) to ({self.layers}, {len(heads) - 1})"
+        none = "heads are no vertices here; ask by heads= in transformer, or heads=True in bind"
+        found = {(layer, head): branch.vertices[head] for layer, branch in self._of(Kind.ATTENTION) for head in heads}
+        return _Vertices("head", known if heads else none, found)
 
     def dyson(self, *, counting: Counting = "all", order: int | None = None) -> Series:
         """The graded Dyson series. `counting`: "all", "attention", "ffn" or a predicate on vertices; norms never count."""

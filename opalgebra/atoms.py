@@ -10,6 +10,8 @@ from opalgebra.space import ONE, Kind, Space, X
 
 def atoms(names: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> tuple[Atom, ...]:
     """One atom for each name in a text of names separated by spaces."""
+    if not isinstance(names, str):
+        raise InputError(f"{names!r} is no text; write the names in one text with spaces between them, as in atoms('A B', ...)")
     return tuple(Atom(name, kind=kind, domain=domain, codomain=codomain) for name in names.split())
 
 
@@ -47,4 +49,4 @@ class Family:
 
 def family(name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> Family:
     """A family of atoms, indexed by natural numbers or by symbols for them."""
-    return Family(name, kind, domain or (ONE if kind == Kind.STATE else X), codomain)
+    return Family(name, kind, (ONE if kind == Kind.STATE else X) if domain is None else domain, codomain)

@@ -12,9 +12,10 @@ here stands for: the tangent of a nonlinear map, the derivative of a split in it
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from opalgebra.atoms import Family
+from opalgebra.display import Displayed
 from opalgebra.errors import InputError, NotLinearError, SpaceError
 from opalgebra.expr import Atom, Compose, Dressed, Operator, Source, Sum, Zero, as_index, linear_combination, postorder
 from opalgebra.facts import Fact, Inverse, is_member
@@ -29,10 +30,17 @@ from opalgebra.tensor import pulled_out
 Letter = Atom | Family
 
 
-@dataclass(frozen=True)
-class Derivative:
-    """The derivative `value`, an operator of the same spaces, where the hypotheses hold."""
+@final
+@dataclass(frozen=True, repr=False)
+class Derivative(Displayed):
+    """The derivative `value` of an operator in a parameter, of the same spaces, where the hypotheses hold.
 
+    `given` pairs letters with the derivatives that they were given.
+    """
+
+    operator: Operator
+    parameter: Symbol
+    given: tuple[tuple[Letter, Operator | Family], ...]
     value: Operator
     hypotheses: frozenset[Fact]
 
@@ -51,17 +59,16 @@ def derivative(operator: Operator, t: Scalar, given: Mapping[Letter, Operator | 
     >>> import opalgebra as oa
     >>> t = oa.parameter("t")
     >>> S, R = oa.atoms("S R", kind="linear")
-    >>> print(derivative(S @ S, t, {S: R}).value)
-    R @ S + S @ R
-    >>> found = derivative(oa.inverse(1 - t * S), t)
-    >>> print(found.value, *found.hypotheses)
-    inverse(1 - t*S) @ S @ inverse(1 - t*S) 1 - t*S invertible
+    >>> print(derivative(S @ S, t, {S: R}))
+    [d/dt S = R] d/dt (S @ S) = R @ S + S @ R
+    >>> print(derivative(oa.inverse(1 - t * S), t).value)
+    inverse(1 - t*S) @ S @ inverse(1 - t*S)
     """
     if not isinstance(operator, Operator):
         raise InputError(f"{operator!r} is no operator and has no derivative here; build one from atoms")
     rules = _Rules(operator, parameter_of(t), dict(given or {}))
     value = without_recursion(rules.of(operator))
-    return Derivative(value, frozenset(rules.hypotheses))
+    return Derivative(operator, rules.parameter, tuple(rules.given.items()), value, frozenset(rules.hypotheses))
 
 
 def parameter_of(value: Scalar) -> Symbol:

@@ -72,16 +72,19 @@ def verify(
 @click.option("--latex", "as_latex", is_flag=True, help="Print LaTeX.")
 @click.option("--nonlinear", default="", help="Names, separated by commas, that are nonlinear maps; all others are linear.")
 @click.option("--states", default="", help="Names, separated by commas, that are states.")
+@click.option("--real", default="", help="Names, separated by commas, that are real parameters, such as a coupling g.")
 @click.option("--limit", default=200_000, show_default=True, help="Refuse an expansion with more terms.")
-def expand(expression: str, as_latex: bool, nonlinear: str, states: str, limit: int) -> int:
+def expand(expression: str, as_latex: bool, nonlinear: str, states: str, real: str, limit: int) -> int:
     """Expand EXPRESSION as far as linearity allows: "(1 + V3) @ (1 + V2) @ (1 + V1)"."""
     from opalgebra.display import render
     from opalgebra.expand import expand as run
     from opalgebra.expr import Atom
     from opalgebra.parse import parse
+    from opalgebra.scalar import parameter
 
     named = [Atom(name, kind=kind) for names, kind in ((nonlinear, "nonlinear"), (states, "state")) for name in _names(names)]
-    theorem = run(parse(expression, atoms=named, kind="linear"), limit=limit)
+    parameters = map(parameter, _names(real))
+    theorem = run(parse(expression, atoms=[*named, *parameters], kind="linear"), limit=limit)
     click.echo(render("latex" if as_latex else "unicode", theorem.rhs))
     return 0
 
@@ -93,15 +96,15 @@ def _names(text: str) -> list[str]:
 @cli.command()
 def models() -> int:
     """List the models that can be loaded by name, and the families that can be bound."""
-    from opalgebra.models.bind import FAMILIES, family_of
+    from opalgebra.models import FAMILIES
     from opalgebra.models.packages import KNOWN, installed_packages
 
     for known, here in zip(KNOWN, installed_packages()):
         click.echo(f"{known.name:10} {known.description}")
         state = f"installed{', converted in ' + str(here.folder) if here.converted else ''}" if here.version else known.command
-        bound = "" if family_of(known.family) else f"; the {known.family} family cannot be bound"
+        bound = "" if known.family in FAMILIES else f"; the {known.family} family cannot be bound"
         click.echo(f"{'':10} {state}{bound}")
-    families = ", ".join(name for family in FAMILIES for name in family.MODEL_TYPES)
+    families = ", ".join(FAMILIES)
     click.echo(f"families that can be bound (any folder, hub id or model object of transformers): {families}")
     return 0
 
@@ -109,17 +112,10 @@ def models() -> int:
 @cli.command()
 def doctor() -> int:
     """Say what is installed, and print the command for what is missing."""
-    from opalgebra.models.packages import cache_folder, installed_packages
+    from opalgebra.models.packages import INSTALL, cache_folder, installed_packages
 
     complete = True
-    models = ("transformers", "safetensors", "gguf", "accelerate")
-    commands = {
-        "torch": "pip install 'opalgebra[torch]'",
-        **dict.fromkeys(models, "pip install 'opalgebra[models]'"),
-        "matplotlib": "pip install 'opalgebra[plot]'",
-        "pandas": "pip install 'opalgebra[tables]'",
-    }
-    for package, command in commands.items():
+    for package, command in INSTALL.items():
         version = _version(package)
         complete &= version is not None
         click.echo(f"{package:24} {version or 'missing: ' + command}")
@@ -151,7 +147,12 @@ def main(arguments: Sequence[str] | None = None) -> Any:
     except OpalgebraError as error:
         status = _complain(str(error))
     except Exception as error:
-        status = _complain(f"stopped by an error of its own, {type(error).__name__}: {error}; please report it")
+        from opalgebra.models.packages import absent
+
+        refusal = absent("this command", error) if isinstance(error, ModuleNotFoundError) else None
+        status = _complain(
+            str(refusal) if refusal else f"stopped by an error of its own, {type(error).__name__}: {error}; please report it"
+        )
     sys.exit(status)
 
 

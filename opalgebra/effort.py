@@ -161,7 +161,7 @@ def _ranging(effort: Effort, body: Operator, index: Scalar, lower: Any, upper: A
     count = max(int(distance) + 1, 0)
     if not count:
         return 0
-    inside = _written_out(body, bound, largest_integer(as_scalar(upper)))
+    inside = _written_out(body, {bound: largest_integer(as_scalar(upper))})
     powers, _ = _multiple(body)
     scaled = count * powers * LONGEST if powers > 1 else 0
     return min(scaled + count * inside * effort.weight(body), _HEAVIEST) << body.height
@@ -191,13 +191,20 @@ def _replacing(scalar: Polynomial) -> int:
     return 2 * len(scalar.terms) + len(scalar.terms) ** 2 // 8
 
 
-def _written_out(body: Operator, bound: Symbol, largest: int) -> int:
-    """How many times as long a body can be, when an index is a number up to `largest`, and with it bounds inside.
+def instantiating(effort: Effort, operator: Operator, numbers: Mapping[Symbol, int], weight: int) -> int:
+    """The steps for numbers in place of symbols and for other operators, of this weight in all, in place of atoms."""
+    nodes = sum(1 for _ in postorder(operator, backgrounds=True, bodies=True))
+    size = _written_out(operator, numbers) * (4 * nodes + effort.weight(operator)) * (1 + weight)
+    return min(size, _HEAVIEST) << 2 * operator.height
+
+
+def _written_out(body: Operator, numbers: Mapping[Symbol, int]) -> int:
+    """How many times as long a body can be, when some symbols are numbers up to the given ones, and with them bounds inside.
 
     LimitError where a number would have more than `MOST_DIGITS` digits.
     """
     count = 1
-    values = {bound: largest}
+    values = dict(numbers)
     for node in reversed(list(postorder(body, backgrounds=True, bodies=True))):
         sizes = [_largest_value(scalar, values) for scalar in _scalars(node.fields)]
         if isinstance(node, Range) and {*free_symbols(node.lower), *free_symbols(node.upper)} <= values.keys():
@@ -206,7 +213,7 @@ def _written_out(body: Operator, bound: Symbol, largest: int) -> int:
             values[inner] = max(values.get(inner, 0), end)
             count = min(count * (start + end + 1), _HEAVIEST)
         if any(size >= _TOO_LARGE for size in sizes):
-            raise LimitError(f"an index in {bound.name} would have more than {MOST_DIGITS:,} digits; use lower powers")
+            raise LimitError(f"an index would have more than {MOST_DIGITS:,} digits; use lower powers")
     return count
 
 

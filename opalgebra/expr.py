@@ -18,12 +18,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
+from numbers import Complex, Number, Real
 from typing import Any, ClassVar, NoReturn, TypeVar, final
 from weakref import WeakValueDictionary
 
 from opalgebra.display import Displayed, render
 from opalgebra.errors import InputError, LimitError, SpaceError
 from opalgebra.scalar import (
+    LONGEST_NAME,
     RESERVED,
     Polynomial,
     Scalar,
@@ -35,10 +37,9 @@ from opalgebra.scalar import (
     is_scalar,
     largest_integer,
 )
-from opalgebra.space import ONE, Kind, Space, X
+from opalgebra.space import ONE, Kind, Space, X, check_spaces
 
 _NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|[1-9][0-9]*))*)?")
-_LONGEST_NAME = 200
 _LARGEST = 10**1000
 _LONGEST_POWER = 100_000
 
@@ -61,6 +62,7 @@ class Operator(Displayed):
     __slots__ = ("__weakref__", "codomain", "digest", "domain", "fields", "height", "is_linear", "symbols")
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], "Operator"]] = WeakValueDictionary()
     is_multilinear: ClassVar[bool] = False
+    __array_ufunc__: ClassVar[None] = None
 
     domain: Space
     codomain: Space
@@ -148,7 +150,10 @@ class Operator(Displayed):
         return tuple(sorted(found, key=lambda atom: atom.sort_key))
 
     def __matmul__(self, other: "Operator") -> "Operator":
-        return compose(self, other) if isinstance(other, Operator) else NotImplemented
+        return compose(self, other) if isinstance(other, Operator) else _not_composed(other)
+
+    def __rmatmul__(self, other: object) -> NoReturn:
+        return _not_composed(other)  # type: ignore[misc]
 
     def __add__(self, other: "Operator | ScalarLike") -> "Operator":
         return _plus(1, self, other)
@@ -167,11 +172,20 @@ class Operator(Displayed):
 
     def __rmul__(self, scalar: ScalarLike) -> "Operator":
         if not is_scalar(scalar):
-            return NotImplemented
+            return _no_coefficient(scalar)  # type: ignore[no-any-return]
         return linear_combination([(scalar, self)], self.domain, self.codomain)
 
     def __mul__(self, other: object) -> NoReturn:
         raise InputError("'*' multiplies by a scalar on the left and is not composition; write 2 * A, or A @ B")
+
+    def __truediv__(self, other: object) -> NoReturn:
+        if isinstance(other, Operator):
+            raise InputError("'/' would have two meanings for operators; write inverse(B) @ A, or A @ inverse(B)")
+        share = f"Fraction(1, {other})" if isinstance(other, int) and other else "(1/c)"
+        raise InputError(f"'/' divides scalars alone, and a multiple has its scalar on the left; write {share} * A")
+
+    def __rtruediv__(self, other: object) -> NoReturn:
+        raise InputError("'/' divides by scalars alone; write inverse(A) for an operator")
 
     def __pow__(self, exponent: int) -> "Operator":
         if not is_natural(exponent):
@@ -190,6 +204,7 @@ class Identity(Operator):
     __slots__ = ()
 
     def __new__(cls, space: Space = X) -> "Identity":
+        check_spaces(space)
         if space == ONE:
             raise SpaceError("an identity of the one-point space was asked, but that is no space of vectors; use a state")
         return cls._intern((space,), space, space, True)
@@ -206,6 +221,7 @@ class Zero(Operator):
     __slots__ = ()
 
     def __new__(cls, domain: Space = X, codomain: Space = X) -> "Zero":
+        check_spaces(domain, codomain)
         if codomain == ONE:
             raise SpaceError("a zero into the one-point space was asked, but that is no space of vectors; use K")
         return cls._intern((domain, codomain), domain, codomain, domain != ONE)
@@ -226,8 +242,8 @@ class Atom(Operator):
     __slots__ = ()
 
     def __new__(cls, name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> "Atom":
-        if isinstance(name, str) and len(name) > _LONGEST_NAME:
-            raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {_LONGEST_NAME}")
+        if isinstance(name, str) and len(name) > LONGEST_NAME:
+            raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {LONGEST_NAME}")
         split = _NAME.fullmatch(name) if isinstance(name, str) else None
         if split is None or name in RESERVED:
             raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
@@ -240,9 +256,11 @@ class Atom(Operator):
     ) -> "Atom":
         name = _atom_name(base, indices)
         if kind not in list(Kind):
-            raise InputError(f"{name}: the kind {kind!r} is unknown; use one of {', '.join(Kind)}")
+            shown = repr(kind) if len(repr(kind)) <= LONGEST_NAME else f"{repr(kind)[:20]}..."
+            raise InputError(f"{name}: the kind {shown} is unknown; use one of {', '.join(Kind)}")
         is_state = kind == Kind.STATE
-        domain = domain or (ONE if is_state else X)
+        domain = (ONE if is_state else X) if domain is None else domain
+        check_spaces(domain, codomain)
         if (domain == ONE) != is_state or codomain == ONE:
             raise SpaceError(f"{name}: {domain} -> {codomain} is no {kind} operator; only a state is a map out of ONE")
         return cls._intern((base, indices, Kind(kind), domain, codomain), domain, codomain, kind == Kind.LINEAR)
@@ -440,8 +458,27 @@ def _plus(sign: int, operator: Operator, other: object) -> Operator:
         multiple = sign * as_scalar(other)  # type: ignore[arg-type]
         return linear_combination([(1, operator), (multiple, Identity(operator.domain))], operator.domain, operator.codomain)
     if not isinstance(other, Operator):
-        return NotImplemented  # type: ignore[no-any-return]
+        return _no_coefficient(other)  # type: ignore[no-any-return]
     return linear_combination([(1, operator), (sign, other)], operator.domain, operator.codomain)
+
+
+def _no_coefficient(value: object) -> Any:
+    """NotImplemented for what may know of operators; InputError for a number of another kind, and for an array."""
+    if hasattr(value, "__array__") and not isinstance(value, Number):
+        what = f"an array ({type(value).__name__})"
+        raise InputError(f"{what} is no operator and no coefficient; name an atom for it, and give lambdify the array")
+    if isinstance(value, Number) and not isinstance(value, bool):
+        imaginary = isinstance(value, Complex) and not isinstance(value, Real)
+        use = "for i, declare J @ J = -1 of an atom J" if imaginary else "use an int, a Fraction, a float or a parameter"
+        raise InputError(f"{value!r} is no coefficient, for these are exact and real; {use}")
+    return NotImplemented
+
+
+def _not_composed(value: object) -> Any:
+    """As `_no_coefficient`, and InputError for a scalar."""
+    if is_scalar(value):
+        raise InputError(f"'@' composes operators, and {value} is a scalar; write c * A for a multiple, as in 2 * A")
+    return _no_coefficient(value)
 
 
 def linear_combination(terms: Iterable[tuple[ScalarLike, Operator]], domain: Space = X, codomain: Space = X) -> Operator:

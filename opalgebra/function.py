@@ -43,7 +43,8 @@ def function(name: str, operator: Operator) -> Operator:
     of small letters.
     """
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        raise InputError(f"{name!r} is no name of a function; use small letters, as in function('exp', A)")
+        shown = f"{name[:20]!r}..." if isinstance(name, str) and len(name) > 200 else repr(name)
+        raise InputError(f"{shown} is no name of a function; use small letters, as in function('exp', A)")
     if not isinstance(operator, Operator):
         raise InputError(f"{operator!r} is no operator; function({name!r}, A) is a function of an operator A")
     if not operator.is_linear:

@@ -69,7 +69,7 @@ def _members(key: Family, value: Any, there: Iterable[Atom]) -> Members:
         raise InputError(f"members of {key.name} have {min(lengths)} and {max(lengths)} indices; give them one at a time")
     indices = tuple(map(the_symbol, names))
     if isinstance(value, Family):
-        return Members(indices, value[names])
+        return Members(indices, value[names])  # type: ignore[index]
     found = value if isinstance(value, Operator) else value(*names) if callable(value) else value
     check_operators(found)
     return Members(indices, found)

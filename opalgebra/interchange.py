@@ -24,7 +24,7 @@ read as the operator that it means, and one that means nothing is refused.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -57,10 +57,12 @@ from opalgebra.trace import trace
 
 FORMAT = "opalgebra expression"
 VERSION = 1
+_WRITERS = {FORMAT: "to_json", "opalgebra certificate": "certificate"}
 LONGEST = 10_000_000
 _FRACTION = re.compile(r"-?[0-9]{1,1000}(/0*[1-9][0-9]{0,999})?")
 _BOUND = re.compile(r"#[1-9][0-9]{0,5}")
 _LIGHT = 100
+_LONGEST_MESSAGE = 1_000
 _MOST_FACTORS = 1_000
 _FEWEST_STEPS = 50_000
 
@@ -75,29 +77,36 @@ def to_json(operator: Operator) -> str:
     """
     if not isinstance(operator, Operator):
         raise InputError(f"{operator!r} is no operator and has no table; to_json writes operators")
-    rows = (json.dumps(_row(node, fields)) for node, fields in table(operator))
-    return f'{{"format": "{FORMAT}", "version": {VERSION}, "rows": [\n' + ",\n".join(rows) + "\n]}\n"
+    return written_table(FORMAT, (row(node, fields) for node, fields in table(operator)))
 
 
-def _row(node: type[Operator], fields: tuple[Any, ...]) -> list[Any]:
+def written_table(format: str, rows: Iterable[list[Any]]) -> str:
+    """Rows as a text of a format."""
+    lines = ",\n".join(map(json.dumps, rows))
+    return f'{{"format": "{format}", "version": {VERSION}, "rows": [\n{lines}\n]}}\n'
+
+
+def row(node: type[Operator], fields: tuple[Any, ...]) -> list[Any]:
+    """The row of a node whose fields hold numbers of rows in place of operators."""
     if node in (Sum, Tensor):
-        return [node.__name__, _written(fields)]
+        return [node.__name__, written(fields)]
     if issubclass(node, Atom):
         base, indices, *rest = fields
         fields = (base, tuple(map(_exact, indices)), *rest)
     if issubclass(node, OrderedProduct | IndexedSum | OrderedSum):
         body, level, *bounds = fields
         fields = (body, level, *map(_exact, bounds))
-    return [node.__name__, *map(_written, fields)]
+    return [node.__name__, *map(written, fields)]
 
 
 def _exact(index: Any) -> Any:
     return Fraction(index) if isinstance(index, int) else index
 
 
-def _written(field: Any) -> Any:
+def written(field: Any) -> Any:
+    """A field in JSON: a space, scalar, name or number."""
     if isinstance(field, tuple):
-        return [_written(part) for part in field]
+        return [written(part) for part in field]
     if isinstance(field, Space):
         return list(field.factors)
     if isinstance(field, Fraction):
@@ -113,22 +122,23 @@ def from_json(text: str, *, limit: int = LONGEST) -> Operator:
     InputError for a text that is not of the format, with the row; SpaceError or NotLinearError where the parts of a node do
     not fit; LimitError for more than `limit` characters, or for a table that would take much more work than its size.
     """
-    if not isinstance(text, str):
-        raise InputError(f"{type(text).__name__} is no text; decode the bytes of a file, or read it with encoding='utf-8'")
-    if len(text) > limit:
-        raise LimitError(f"the text has {len(text):,} characters, more than {limit:,}; pass a larger limit= if it is yours")
-    rows = _rows(_loaded(text))
-    reader = _Reader(len(rows))
-    for number, row in enumerate(rows):
-        try:
-            reader.built.append(reader.read(row))
-        except OpalgebraError as error:
-            raise type(error)(f"row {number}: {error}") from None
-    result = reader.built[-1]
+    rows = rows_of(text, FORMAT, limit)
+    reader = Reader(_FEWEST_STEPS + 20 * len(rows), NODES)
+    reader.read_all(rows)
+    result = reader.operator(len(rows) - 1)
     unbound = sorted(found.name for found in result.symbols if found.name.startswith("#"))
     if unbound:
         raise InputError(f"{unbound[0]} is an index that no product or sum binds; a binder of this level is missing")
     return result
+
+
+def rows_of(text: str, format: str, limit: int) -> list[Any]:
+    """The rows of a text of a format. InputError for another text, LimitError for more than `limit` characters."""
+    if not isinstance(text, str):
+        raise InputError(f"{type(text).__name__} is no text; decode the bytes of a file, or read it with encoding='utf-8'")
+    if len(text) > limit:
+        raise LimitError(f"the text has {len(text):,} characters, more than {limit:,}; pass a larger limit= if it is yours")
+    return _rows(_loaded(text), format)
 
 
 def _loaded(text: str) -> Any:
@@ -157,21 +167,26 @@ def _integer(written: str) -> int:
     return int(written)
 
 
-def _rows(loaded: Any) -> list[Any]:
-    if not isinstance(loaded, dict) or loaded.get("format") != FORMAT:
-        raise InputError(f'the text is no expression: it needs "format": "{FORMAT}"; write it with to_json')
+def _rows(loaded: Any, format: str) -> list[Any]:
+    if not isinstance(loaded, dict) or loaded.get("format") != format:
+        raise InputError(f'the text needs "format": "{format}"; write it with {_WRITERS[format]}')
     if type(loaded.get("version")) is not int or loaded["version"] != VERSION:
         raise InputError(f"the version {str(loaded.get('version'))[:20]!r} is unknown; this library reads version {VERSION}")
     rows = loaded.get("rows")
     if loaded.keys() != {"format", "version", "rows"} or not isinstance(rows, list) or not rows:
-        raise InputError("an expression has format, version, and rows, a list of at least one row; write it with to_json")
+        raise InputError(f"the text has format, version, and rows, at least one; write it with {_WRITERS[format]}")
     return rows
 
 
-def _list_of(value: Any, what: str) -> list[Any]:
+def list_of(value: Any, what: str) -> list[Any]:
+    """A list. InputError for anything else."""
     if not isinstance(value, list):
         raise InputError(f"{_shown(value)} is no list of {what}")
     return value
+
+
+def _beginning(message: str) -> str:
+    return message if len(message) < _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} ..."
 
 
 def _shown(value: Any) -> str:
@@ -181,23 +196,26 @@ def _shown(value: Any) -> str:
     return repr(value[:20] if isinstance(value, str) else value)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A text of at most 200 characters."""
     if not isinstance(value, str) or len(value) > 200:
         raise InputError(f"{_shown(value)} is no name of at most 200 characters")
     return value
 
 
-def _number(value: Any) -> int:
+def number_of(value: Any) -> int:
+    """A whole number."""
     if type(value) is not int:
         raise InputError(f"{_shown(value)} is no whole number")
     return value
 
 
-def _space(value: Any) -> Space:
-    names = _list_of(value, "names of factors")
+def space_of(value: Any) -> Space:
+    """A space."""
+    names = list_of(value, "names of factors")
     if len(names) > _MOST_FACTORS:
         raise LimitError(f"a space has {len(names):,} factors, more than {_MOST_FACTORS:,}; give several of them one name")
-    return Space(*map(_text, names))
+    return Space(*map(text_of, names))
 
 
 def _fraction(value: Any) -> Fraction:
@@ -206,10 +224,11 @@ def _fraction(value: Any) -> Fraction:
     return Fraction(value)
 
 
-def _scalar(value: Any) -> Scalar:
+def scalar_of_row(value: Any) -> Scalar:
+    """A scalar."""
     if not isinstance(value, list):
         return _fraction(value)
-    parts = [_list_of(term, "a fraction and its symbols") for term in value]
+    parts = [list_of(term, "a fraction and its symbols") for term in value]
     if any(len(part) != 2 for part in parts):
         raise InputError("a term of a scalar is a list of a fraction and its symbols")
     return Polynomial._make((_monomial(symbols), _fraction(coefficient)) for coefficient, symbols in parts)
@@ -217,10 +236,10 @@ def _scalar(value: Any) -> Scalar:
 
 def _monomial(value: Any) -> tuple[tuple[Symbol, int], ...]:
     powers: dict[Symbol, int] = {}
-    for power in _list_of(value, "symbols"):
-        if len(_list_of(power, "a symbol, its sort and its exponent")) != 3:
+    for power in list_of(value, "symbols"):
+        if len(list_of(power, "a symbol, its sort and its exponent")) != 3:
             raise InputError("a power is a list of a symbol, its sort and its exponent")
-        name, sort, exponent = _text(power[0]), power[1], _number(power[2])
+        name, sort, exponent = text_of(power[0]), power[1], number_of(power[2])
         if sort not in ("natural", "real", "positive"):
             raise InputError(f"{_shown(sort)} is no sort of a symbol; use natural, real or positive")
         if not (sort == "natural" and _BOUND.fullmatch(name)):
@@ -229,28 +248,44 @@ def _monomial(value: Any) -> tuple[tuple[Symbol, int], ...]:
     return tuple(sorted((found, exponent) for found, exponent in powers.items() if exponent))
 
 
-class _Reader:
-    """The operators of the rows so far."""
+class Reader:
+    """The values of the rows so far; `nodes` says how each row is read."""
 
-    def __init__(self, count: int) -> None:
-        self.built: list[Operator] = []
-        self.effort = Effort(_FEWEST_STEPS + 20 * count)
+    def __init__(self, steps: int, nodes: "Mapping[str, Row]") -> None:
+        self.built: list[Any] = []
+        self.effort = Effort(steps)
+        self.nodes = nodes
 
-    def read(self, row: Any) -> Operator:
-        """The operator of the next row."""
-        name, *fields = _list_of(row, "a name and fields") or [None]
-        known = _NODES.get(name) if isinstance(name, str) else None
+    def read_all(self, rows: list[Any]) -> None:
+        """Reads rows one by one; an error says in which row."""
+        for number, given in enumerate(rows):
+            try:
+                self.built.append(self.read(given))
+            except OpalgebraError as error:
+                raise type(error)(f"row {number}: {_beginning(str(error))}") from None
+
+    def read(self, given: Any) -> Any:
+        """The value of the next row."""
+        name, *fields = list_of(given, "a name and fields") or [None]
+        known = self.nodes.get(name) if isinstance(name, str) else None
         if known is None:
-            raise InputError(f"{_shown(name)} is no name of a node; this library knows {', '.join(_NODES)}")
+            raise InputError(f"{_shown(name)} is no name of a row; this library knows {', '.join(self.nodes)}")
         if len(fields) != len(known.fields):
             raise InputError(f"{name} has the fields {', '.join(known.fields)}; {len(fields)} are given")
         return known.build(self, *fields)
 
-    def operator(self, value: Any) -> Operator:
-        number = _number(value)
+    def value(self, given: Any, kind: Any, what: str) -> Any:
+        """The value of an earlier row, of the kind that is asked."""
+        number = number_of(given)
         if not 0 <= number < len(self.built):
             raise InputError(f"{number} is not the number of an earlier row")
+        if not isinstance(self.built[number], kind):
+            raise InputError(f"row {number} is no {what}")
         return self.built[number]
+
+    def operator(self, given: Any) -> Operator:
+        """The operator of an earlier row."""
+        return self.value(given, Operator, "operator")  # type: ignore[no-any-return]
 
     def make(self, build: Callable[..., Operator], rows: list[Any], *, before: Any = (), after: Any = ()) -> Operator:
         """What a constructor makes of some rows, where `before` and `after` are its other arguments.
@@ -271,20 +306,20 @@ def _named(name: str, operator: Operator) -> Operator:
     return Atom(name, kind=kind, domain=operator.domain, codomain=operator.codomain)
 
 
-def _atom(reader: _Reader, base: Any, indices: Any, kind: Any, domain: Any, codomain: Any) -> Operator:
-    places = tuple(as_index(_scalar(index), of=_text(base)) for index in _list_of(indices, "indices"))
-    name = _text(base) + "_".join(map(str, places))
+def _atom(reader: Reader, base: Any, indices: Any, kind: Any, domain: Any, codomain: Any) -> Operator:
+    places = tuple(as_index(scalar_of_row(index), of=text_of(base)) for index in list_of(indices, "indices"))
+    name = text_of(base) + "_".join(map(str, places))
     if not all(isinstance(place, int) for place in places) or len(name) > 200 or Atom(name, kind="linear").base != base:
         family(base, kind="linear")
-    return Atom._make(base, places, _text(kind), _space(domain), _space(codomain))
+    return Atom._make(base, places, text_of(kind), space_of(domain), space_of(codomain))
 
 
-def _sum(reader: _Reader, pairs: Any) -> Operator:
+def _sum(reader: Reader, pairs: Any) -> Operator:
     parts: list[tuple[Scalar, Operator]] = []
-    for pair in _list_of(pairs, "terms"):
-        if len(_list_of(pair, "a scalar and a row")) != 2:
+    for pair in list_of(pairs, "terms"):
+        if len(list_of(pair, "a scalar and a row")) != 2:
             raise InputError("a term of a sum is a list of a scalar and a row")
-        scalar, term = _scalar(pair[0]), reader.operator(pair[1])
+        scalar, term = scalar_of_row(pair[0]), reader.operator(pair[1])
         first = parts[0][1] if parts else term
         if (term.domain, term.codomain) != (first.domain, first.codomain):
             raise SpaceError(
@@ -298,8 +333,8 @@ def _sum(reader: _Reader, pairs: Any) -> Operator:
     return linear_combination(parts, parts[0][1].domain, parts[0][1].codomain)
 
 
-def _trace(reader: _Reader, row: Any, places: Any) -> Operator:
-    over = [_number(place) for place in _list_of(places, "places of factors")]
+def _trace(reader: Reader, row: Any, places: Any) -> Operator:
+    over = [number_of(place) for place in list_of(places, "places of factors")]
     if not over:
         raise InputError("a trace is over at least one factor, counted from 0")
     return reader.make(trace, [row], after=over)
@@ -308,11 +343,11 @@ def _trace(reader: _Reader, row: Any, places: Any) -> Operator:
 def _binder(build: Callable[..., Operator]) -> Callable[..., Operator]:
     """Reads an ordered product, sum, or ordered sum; its bounds are those of the public constructor."""
 
-    def read(reader: _Reader, row: Any, level: Any, first: Any, second: Any) -> Operator:
+    def read(reader: Reader, row: Any, level: Any, first: Any, second: Any) -> Operator:
         body = reader.operator(row)
-        if _number(level) != body.height + 1:
+        if number_of(level) != body.height + 1:
             raise InputError(f"a binder over row {row} has the level {body.height + 1}, one above those inside, not {level}")
-        bounds = [_scalar(bound) for bound in (first, second)]
+        bounds = [scalar_of_row(bound) for bound in (first, second)]
         whole = [int(b) if isinstance(b, Fraction) and b.denominator == 1 else b for b in bounds]
         return reader.make(build, [row], after=(scalar_of(bound_symbol(level)), *whole))
 
@@ -323,31 +358,31 @@ def _of_rows(build: Callable[..., Operator]) -> Callable[..., Operator]:
     return lambda reader, *rows: reader.make(build, list(rows))
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     """The fields of a node, and what reads them."""
 
     fields: tuple[str, ...]
-    build: Callable[..., Operator]
+    build: Callable[..., Any]
 
 
 _PAIR = ("left", "right")
 _RANGE = ("body", "level", "lower", "upper")
-_NODES = {
-    "Atom": _Row(("base", "indices", "kind", "domain", "codomain"), _atom),
-    "Identity": _Row(("space",), lambda reader, space: Identity(_space(space))),
-    "Zero": _Row(("domain", "codomain"), lambda reader, domain, codomain: Zero(_space(domain), _space(codomain))),
-    "Sum": _Row(("terms",), _sum),
-    "Compose": _Row(_PAIR, _of_rows(compose)),
-    "Dressed": _Row(("operator", "state"), _of_rows(dressed)),
-    "Source": _Row(("operator", "state"), _of_rows(source)),
-    "Tensor": _Row(("blocks",), lambda reader, blocks: reader.make(tensor, _list_of(blocks, "rows"))),
-    "InverseOf": _Row(("operator",), _of_rows(inverse)),
-    "AdjointOf": _Row(("operator",), _of_rows(adjoint)),
-    "TransposeOf": _Row(("operator",), _of_rows(transpose)),
-    "Commutator": _Row(_PAIR, _of_rows(commutator)),
-    "TraceOf": _Row(("operator", "over"), _trace),
-    "FunctionOf": _Row(("name", "operator"), lambda reader, name, row: reader.make(function, [row], before=(_text(name),))),
-    "OrderedProduct": _Row(_RANGE, _binder(ordered_product)),
-    "IndexedSum": _Row(_RANGE, _binder(indexed_sum)),
-    "OrderedSum": _Row(("body", "level", "upper", "order"), _binder(ordered_sum)),
+NODES = {
+    "Atom": Row(("base", "indices", "kind", "domain", "codomain"), _atom),
+    "Identity": Row(("space",), lambda reader, space: Identity(space_of(space))),
+    "Zero": Row(("domain", "codomain"), lambda reader, domain, codomain: Zero(space_of(domain), space_of(codomain))),
+    "Sum": Row(("terms",), _sum),
+    "Compose": Row(_PAIR, _of_rows(compose)),
+    "Dressed": Row(("operator", "state"), _of_rows(dressed)),
+    "Source": Row(("operator", "state"), _of_rows(source)),
+    "Tensor": Row(("blocks",), lambda reader, blocks: reader.make(tensor, list_of(blocks, "rows"))),
+    "InverseOf": Row(("operator",), _of_rows(inverse)),
+    "AdjointOf": Row(("operator",), _of_rows(adjoint)),
+    "TransposeOf": Row(("operator",), _of_rows(transpose)),
+    "Commutator": Row(_PAIR, _of_rows(commutator)),
+    "TraceOf": Row(("operator", "over"), _trace),
+    "FunctionOf": Row(("name", "operator"), lambda reader, name, row: reader.make(function, [row], before=(text_of(name),))),
+    "OrderedProduct": Row(_RANGE, _binder(ordered_product)),
+    "IndexedSum": Row(_RANGE, _binder(indexed_sum)),
+    "OrderedSum": Row(("body", "level", "upper", "order"), _binder(ordered_sum)),
 }

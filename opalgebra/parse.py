@@ -27,7 +27,17 @@ from opalgebra.expr import Atom, Identity, Operator, Zero, compose, linear_combi
 from opalgebra.function import function
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
 from opalgebra.inverse import inverse
-from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, largest_integer, parameter, scalar_of, symbol
+from opalgebra.scalar import (
+    LONGEST_NAME,
+    Polynomial,
+    Scalar,
+    Symbol,
+    free_symbols,
+    largest_integer,
+    parameter,
+    scalar_of,
+    symbol,
+)
 from opalgebra.space import ONE, K, Kind, Space, X
 from opalgebra.tensor import tensor
 from opalgebra.trace import trace
@@ -110,12 +120,17 @@ def parse(text: str, *, atoms: Iterable[Atom | Scalar | Symbol] = (), kind: str 
             _declare(clause.children, names)
     for name in _names_in_indices(tree):
         names.setdefault(name, symbol(name))
+    known = names.keys() | {name for clause in clauses for name in _named_by(clause)}
+    for name in _names_of_scalars(tree) if kind is None else ():
+        if name not in known:
+            raise InputError(_undeclared(name, "real"))
     effort = Effort(FEWEST_STEPS + len(text) // 2)
     for clause in clauses:
         if clause.data == "definition":
             defined = _operator(_value(clause.children[1], names, kind, effort))
             if effort.weight(defined) > FEWEST_STEPS + len(text):
-                raise LimitError(f"{clause.children[0]} would be too long when written out; use fewer names that repeat others")
+                name = _shown(clause.children[0])
+                raise LimitError(f"{name} would be too long when written out; use fewer names that repeat others")
             names[str(clause.children[0])] = defined
     return _operator(_value(body, names, kind, effort))
 
@@ -150,6 +165,29 @@ def _names_in_indices(tree: Any) -> Iterator[str]:
             stack += ((child, inside or place >= first) for place, child in enumerate(node.children))
 
 
+def _names_of_scalars(tree: Any) -> Iterator[str]:
+    """Every name before a `*` or a power, alone or in a sum in brackets; each part is visited once, at any depth."""
+    stack = [(tree, False)]
+    while stack:
+        node, scales = stack.pop()
+        if hasattr(node, "data"):
+            if node.data == "power" or (scales and node.data == "name"):
+                yield str(node.children[0])
+            below = scales and node.data in ("sum", "product", "scaled")
+            last = len(node.children) - 1
+            stack += ((child, below or (node.data == "scaled" and place < last)) for place, child in enumerate(node.children))
+
+
+def _undeclared(name: str, kind: str) -> str:
+    return f"{_shown(name)} is not declared; add 'where {_shown(name)}: {kind}' to the text or pass atoms="
+
+
+def _shown(value: object) -> str:
+    """A name or expression in an error: its beginning when it is long."""
+    text = str(value)
+    return text if len(text) <= LONGEST_NAME else f"{text[:20]}..."
+
+
 def _complaint(text: str, error: Any) -> str:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END":
@@ -168,7 +206,9 @@ def _named_by(clause: Any) -> list[str]:
 def _refuse_repetition(names: list[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise InputError(f"{name} is declared {count} times; a text has one meaning for a name, so rename one of them")
+            raise InputError(
+                f"{_shown(name)} is declared {count} times; a text has one meaning for a name, so rename one of them"
+            )
 
 
 def _declare(children: list[Any], names: dict[str, Any]) -> None:
@@ -304,7 +344,8 @@ def _leg(token: Any) -> int:
 
 def _power(base: Any, sign: Any, exponent: Any) -> Scalar:
     if not str(exponent).isdigit() or isinstance(base, Operator) or len(str(exponent)) > 4:
-        raise InputError(f"{base}^{exponent}: only scalar symbols have powers, of at most four digits; write A @ A")
+        power = f"{_shown(base)}^{_shown(exponent)}"
+        raise InputError(f"{power}: only scalar symbols have powers, of at most four digits; write A @ A")
     return base ** (-int(exponent) if sign == "-" else int(exponent))  # type: ignore[no-any-return]
 
 
@@ -313,7 +354,9 @@ def _product(arguments: list[Any], effort: Effort) -> Operator | Scalar:
     scalars, factors = values[:count], values[count:]
     for value in scalars:
         if isinstance(value, Operator):
-            raise InputError(f"'*' multiplies by a scalar, and {value} is none; write 2*A, or A @ B")
+            shown = _shown(value)
+            real = f", or declare a parameter by 'where {shown}: real'" if isinstance(value, Atom) else ""
+            raise InputError(f"'*' multiplies by a scalar, and {shown} is none; write 2*A, or A @ B{real}")
     scale: Scalar = Fraction(1)
     for value in scalars:
         scale = _scaled(scale, value, effort)
@@ -365,10 +408,10 @@ def _named(token: Any, names: dict[str, Any], kind: str | None) -> Any:
     name = str(token)
     if name not in names:
         if kind is None:
-            raise InputError(f"{name} is not declared; add 'where {name}: linear' to the text or pass atoms=")
+            raise InputError(_undeclared(name, "linear"))
         names[name] = Atom(name, kind=kind)
     if isinstance(names[name], Family):
-        raise InputError(f"{name} is a family of operators; give it an index, as in {name}[1]")
+        raise InputError(f"{_shown(name)} is a family of operators; give it an index, as in {_shown(name)}[1]")
     return names[name]
 
 
@@ -376,8 +419,9 @@ def _member(token: Any, names: dict[str, Any], kind: str | None) -> Family:
     name = str(token)
     if name not in names:
         if kind is None:
-            raise InputError(f"{name}[] is not declared; add 'where {name}[]: linear' to the text or pass atoms=")
+            raise InputError(_undeclared(f"{_shown(name)}[]", "linear"))
         names[name] = family(name, kind=kind)
     if not isinstance(names[name], Family):
-        raise InputError(f"{name} is declared as one operator and has no members; declare {name}[] for a family")
+        shown = _shown(name)
+        raise InputError(f"{shown} is declared as one operator and has no members; declare {shown}[] for a family")
     return names[name]  # type: ignore[no-any-return]

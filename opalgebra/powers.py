@@ -7,12 +7,13 @@ Sums, and products in the order of their letters, give C_k as the sum of all pro
 inverse by hypothesis unless it is a number; `ordered_product(1 + g^d B(l), l, a, b)` has the ordered sums of B.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, final
 
 from opalgebra.calculus import check_closed, parameter_of
+from opalgebra.display import Displayed
 from opalgebra.errors import InputError, LimitError, NotLinearError
 from opalgebra.expr import (
     Compose,
@@ -30,21 +31,39 @@ from opalgebra.facts import Fact, Inverse
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum, ordered_sum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.recursion import Steps, without_recursion
-from opalgebra.scalar import Polynomial, Scalar, as_scalar, is_natural, the_symbol
+from opalgebra.scalar import Polynomial, Scalar, Symbol, as_scalar, is_natural, the_symbol
 
 LIMIT = 200_000
 
 
-@dataclass(frozen=True)
-class Coefficients:
-    """`operator = terms[0] + g terms[1] + ... + g^n terms[n]`, up to O(g^(n+1)) for g to 0 unless `is_exact`.
+@final
+@dataclass(frozen=True, repr=False)
+class Coefficients(Displayed):
+    """`operator = c[0] + g c[1] + ... + g^n c[n]`, up to O(g^(n+1)) for g to 0 unless `is_exact`; g is the parameter.
 
-    It holds where the hypotheses do.
+    It holds where the hypotheses do. `terms` are all coefficients, over which it iterates.
     """
 
+    operator: Operator
+    parameter: Symbol
     terms: tuple[Operator, ...]
     is_exact: bool
     hypotheses: frozenset[Fact]
+
+    def __getitem__(self, power: int) -> Operator:
+        """The coefficient of a power of the parameter. InputError for one that was not computed."""
+        if not is_natural(power) or power >= len(self.terms):
+            g, last = self.parameter.name, len(self.terms) - 1
+            raise InputError(
+                f"the coefficient of {g}^{power} was asked, and these go from {g}^0 to {g}^{last}; ask a higher order"
+            )
+        return self.terms[power]
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(self.terms)
+
+    def __len__(self) -> int:
+        return len(self.terms)
 
 
 def coefficients(operator: Operator, g: Scalar, order: int, *, limit: int | None = LIMIT) -> Coefficients:
@@ -59,10 +78,10 @@ def coefficients(operator: Operator, g: Scalar, order: int, *, limit: int | None
     >>> import opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
     >>> g = oa.parameter("g")
-    >>> print(*coefficients((1 + g * A) @ (1 + g * B), g, 2).terms, sep=", ")
+    >>> print(*coefficients((1 + g * A) @ (1 + g * B), g, 2), sep=", ")
     1, A + B, A @ B
-    >>> coefficients(oa.inverse(1 - g * A), g, 2).terms == (1 + 0 * A, A, A @ A)
-    True
+    >>> print(coefficients(oa.inverse(A - g * B), g, 1))
+    [A invertible] inverse(A - g*B) = inverse(A) + g*inverse(A) @ B @ inverse(A) + O(g^2)
     """
     if not isinstance(operator, Operator):
         raise InputError(f"{operator!r} is no operator and has no power series; build one from atoms")
@@ -72,7 +91,8 @@ def coefficients(operator: Operator, g: Scalar, order: int, *, limit: int | None
     series = without_recursion(rules.of(operator))
     nothing = Zero(operator.domain, operator.codomain)
     found = tuple(series.terms.get(power, nothing) for power in range(order + 1))
-    return Coefficients(found, series.degree is not None and series.degree <= order, frozenset(rules.hypotheses))
+    is_exact = series.degree is not None and series.degree <= order
+    return Coefficients(operator, rules.parameter, found, is_exact, frozenset(rules.hypotheses))
 
 
 @dataclass(frozen=True)

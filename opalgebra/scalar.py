@@ -8,14 +8,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Rational, Real
 from typing import Any, NamedTuple, NoReturn, final
 
 from opalgebra.errors import InputError, LimitError
 
 DIGITS = 24
 LONGEST = 1_000
-_NAME = re.compile(r"[^\W\d]\w{0,199}")
+LONGEST_NAME = 200
+_NAME = re.compile(r"[^\W\d]\w*")
 RESERVED = frozenset(
     "where source one zero sum ordered_product ordered_sum tensor inverse adjoint transpose commutator trace function".split()
 )
@@ -185,6 +186,8 @@ def parameter(name: str, *, positive: bool = False) -> Scalar:
 
 
 def _symbol(name: str, sort: str) -> Scalar:
+    if isinstance(name, str) and len(name) > LONGEST_NAME:
+        raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {LONGEST_NAME}")
     if not isinstance(name, str) or _NAME.fullmatch(name) is None or name in RESERVED:
         raise InputError(f"{name!r} is no name of a symbol; use letters and digits, as in L or g2")
     return scalar_of(Symbol(name, sort))
@@ -205,7 +208,9 @@ def the_symbol(value: object) -> Symbol:
 
 def is_scalar(value: object) -> bool:
     """Whether `value` can be a coefficient."""
-    return isinstance(value, int | float | Fraction | Polynomial) and not isinstance(value, bool)
+    if isinstance(value, int | float | Fraction | Polynomial):
+        return not isinstance(value, bool)
+    return isinstance(value, Rational) or (isinstance(value, Real) and hasattr(value, "as_integer_ratio"))
 
 
 def is_natural(value: object) -> bool:
@@ -217,9 +222,13 @@ def as_scalar(value: ScalarLike) -> Scalar:
     """`value` exactly; InputError for NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"a coefficient must be finite, not {value}; use a number")
+    if isinstance(value, Polynomial | Fraction):
+        return value
     try:
-        return value if isinstance(value, Polynomial) else Fraction(value)
-    except (TypeError, ValueError):
+        if isinstance(value, Rational):
+            return Fraction(int(value.numerator), int(value.denominator))
+        return Fraction(*value.as_integer_ratio()) if isinstance(value, Real) else Fraction(value)
+    except (TypeError, ValueError, OverflowError, AttributeError):
         raise InputError(f"{value!r} is no scalar; use a number, a fraction, or a symbol from symbol or parameter") from None
 
 

@@ -21,11 +21,11 @@ from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint, transpose
 from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator, commutator
 from opalgebra.errors import InputError, LimitError
-from opalgebra.expand import largest_expansion
 from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, check_operators, compose, factors, postorder, terms
 from opalgebra.facts import Adjoint as AdjointFact
 from opalgebra.facts import Causal, Commute, Fact, Form, Homogeneous, Inverse, Linear, as_facts, is_member, is_positive
 from opalgebra.function import FunctionOf, function
+from opalgebra.growth import largest_expansion
 from opalgebra.indexed import Binder, IndexedSum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem, assume, cong, distribute, refl, sum_left, sum_of_sums, sum_right, sym, trans, under

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from opalgebra.errors import SpaceError
 
-_NAME = re.compile(r"[^\W\d]\w*")
+_NAME = re.compile(r"[^\W\d]\w{0,199}")
 
 
 @dataclass(frozen=True, init=False)
@@ -24,10 +24,12 @@ class Space:
         if "X" in factors or "K" in factors:
             raise SpaceError(f"the factors {factors!r} name a space of their own, X or K; use opalgebra.X or opalgebra.K")
         if any(not isinstance(name, str) or _NAME.fullmatch(name) is None for name in factors) and factors != ("1",):
-            raise SpaceError(f"the factors of a space are named by identifiers, not by {factors!r}; rename them")
+            shown = repr(factors) if len(repr(factors)) <= 200 else f"{repr(factors)[:40]}..."
+            raise SpaceError(f"the factors of a space are named by identifiers, not by {shown}; rename them")
         object.__setattr__(self, "factors", factors)
 
     def __mul__(self, other: "Space") -> "Space":
+        check_spaces(other)
         if ONE in (self, other):
             raise SpaceError("the one-point space is no vector space and takes part in no tensor product; use K")
         return Space(*self.factors, *other.factors)
@@ -36,6 +38,15 @@ class Space:
         return {ONE: "1", K: "K", X: "X"}.get(self) or "*".join(self.factors)
 
     __repr__ = __str__
+
+
+def check_spaces(*values: object) -> None:
+    """SpaceError for the first value that is no space."""
+    for value in values:
+        if not isinstance(value, Space):
+            is_name = isinstance(value, str) and _NAME.fullmatch(value) and value not in ("X", "K")
+            named = f"Space({value!r})" if is_name else "Space('hidden')"
+            raise SpaceError(f"{value!r} is no space; use {named}, or X, the space of a Transformer's states")
 
 
 ONE = Space("1")

@@ -1,5 +1,6 @@
 """The symbolic Transformer: its stages, vertices, states and operator, and the architectures it refuses."""
 
+import pickle
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -160,3 +161,31 @@ def test_a_hundred_layers_are_built_at_once():
 )
 def test_what_is_not_known_is_refused_by_name(act, message):
     assert refused(oa.InputError, act) == message
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (
+            lambda: oa.transformer(2).head[1, 0],
+            "head[1, 0] was asked, but heads are no vertices here; ask by heads= in transformer, or heads=True in bind",
+        ),
+        (lambda: oa.transformer(2, 3).head[1, 3], "head[1, 3] was asked, but its index is (layer, head) from (1, 0) to (2, 2)"),
+        (lambda: oa.transformer(2, 3).head[1], "head[1] was asked, but its index is (layer, head) from (1, 0) to (2, 2)"),
+        (lambda: oa.transformer(2).attention[99], "attention[99] was asked, but its index is a layer from 1 to 2"),
+        (lambda: oa.transformer(2).ffn[0], "ffn[0] was asked, but its index is a layer from 1 to 2"),
+        (lambda: oa.transformer(2).x[1000], "x[1000] was asked, but its index is a number of stages from 0 to 4"),
+        (lambda: oa.transformer(2).x["a"], "x['a'] was asked, but its index is a number of stages from 0 to 4"),
+    ],
+)
+def test_an_index_that_is_not_there_is_refused_with_those_that_are(act, message):
+    assert refused(oa.InputError, act) == message
+
+
+def test_vertices_and_states_stay_a_mapping_and_a_tuple():
+    T = oa.transformer(2, heads=2)
+    assert T.head.get((3, 0)) is None and (3, 0) not in T.head and next(iter(T.head)) == (1, 0)
+    assert T.x[1:3] == tuple(T.x)[1:3] and T.x[-1] is list(T.x)[4]
+    copied = pickle.loads(pickle.dumps(T))
+    assert (copied.head, copied.x) == (T.head, T.x)
+    assert refused(oa.InputError, lambda: copied.head[9, 9]) == refused(oa.InputError, lambda: T.head[9, 9])

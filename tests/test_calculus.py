@@ -246,6 +246,37 @@ def test_a_product_of_many_factors_has_a_derivative_of_its_size():
     assert len(of(long).atoms) == 2000
 
 
+@pytest.mark.parametrize(
+    ("operator", "given", "ascii", "shown", "formula"),
+    [
+        (
+            S @ S, {S: R},
+            "[d/dt S = R] d/dt (S @ S) = R @ S + S @ R",
+            "[d/dt S = R] d/dt (S S) = R S + S R",
+            r"\tfrac{d}{dt}\,(S\,S) = R\,S + S\,R \quad\text{if}\quad \tfrac{d}{dt}\,S = R",
+        ),
+        (
+            oa.inverse(1 - t * S), {},
+            "[1 - t*S invertible] d/dt inverse(1 - t*S) = inverse(1 - t*S) @ S @ inverse(1 - t*S)",
+            "[1 - t S invertible] d/dt (1 - t S)⁻¹ = (1 - t S)⁻¹ S (1 - t S)⁻¹",
+            r"\tfrac{d}{dt}\,{(1 - t\,S)}^{-1} = {(1 - t\,S)}^{-1}\,S\,{(1 - t\,S)}^{-1}"
+            r" \quad\text{if}\quad {(1 - t\,S)}^{-1}\ \text{exists}",
+        ),
+        (
+            U[1] @ A, {U: W},
+            "[d/dt U[l] = W[l]] d/dt (U1 @ A) = W1 @ A",
+            "[d/dt U_l = W_l] d/dt (U₁ A) = W₁ A",
+            r"\tfrac{d}{dt}\,(U_{1}\,A) = W_{1}\,A \quad\text{if}\quad \tfrac{d}{dt}\,U_{l} = W_{l}",
+        ),
+        (A, {}, "d/dt A = 0", "d/dt A = 0", r"\tfrac{d}{dt}\,A = 0"),
+    ],
+)  # fmt: skip
+def test_a_derivative_is_written_with_what_it_rests_on(operator, given, ascii, shown, formula):
+    found = derivative(operator, t, given)
+    assert (str(found), repr(found), oa.latex(found)) == (ascii, shown, formula)
+    assert hash(found) == hash(derivative(operator, t, given))
+
+
 # Planted bugs: each is a wrong law, and the check above is seen to find it.
 
 

@@ -185,9 +185,7 @@ def test_models_says_what_can_be_loaded_and_bound(run):
     status, out, _ = run("models")
     assert status == 0
     assert "smollm2" in out and "minilm" in out
-    assert out.splitlines()[-1] == (
-        "families that can be bound (any folder, hub id or model object of transformers): llama"
-    )
+    assert out.splitlines()[-1] == ("families that can be bound (any folder, hub id or model object of transformers): llama")
 
 
 def test_doctor_prints_the_command_for_what_is_missing(run, monkeypatch, tmp_path):
@@ -262,3 +260,40 @@ def test_no_command_prints_the_help_and_is_bad_usage(run):
 def test_the_package_runs_as_a_module(tmp_path):
     finished = subprocess.run([sys.executable, "-m", "opalgebra", "expand", "A @ (1 + B)"], capture_output=True, text=True)
     assert (finished.returncode, finished.stdout) == (0, "A + A B\n")
+
+
+def test_expand_with_a_real_parameter(run):
+    assert run("expand", "(1 + g*V1) @ V2", "--real", "g") == (0, "V₂ + g V₁ V₂\n", "")
+    assert (
+        run("expand", "(1 + g*V1) @ (1 + h*V1)", "--real", "g, h", "--latex")[1]
+        == "1 + (g + h)\\,V_{1} + g\\,h\\,V_{1}\\,V_{1}\n"
+    )
+    assert run("expand", "(1 + g*V1) @ V2 where g: real")[1] == "V₂ + g V₁ V₂\n"
+    assert refused(run, "expand", "(1 + g*V1) @ V2").endswith("or declare a parameter by 'where g: real'")
+    assert "--real TEXT" in run("expand", "--help")[1]
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from opalgebra.cli import main
+main(sys.argv[1:])
+"""
+
+
+def without_torch(*arguments):
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["verify", "smollm2", "--prompt", "Hello"], ["demo"]], ids=["verify", "demo"])
+def test_without_torch_a_command_that_needs_it_is_one_line_with_the_remedy(arguments, tmp_path):
+    assert without_torch(*arguments) == (
+        2,
+        "",
+        "opalgebra: this command needs torch, which is not installed; run `pip install 'opalgebra[torch]'`\n",
+    )
+
+
+def test_models_needs_no_torch(run):
+    assert without_torch("models") == run("models")

@@ -5,8 +5,8 @@ from itertools import combinations
 import pytest
 
 import opalgebra as oa
-from opalgebra.expand import expanded_count
 from opalgebra.expr import postorder
+from opalgebra.growth import expanded_count
 from opalgebra.indexed import OrderedSum
 from opalgebra.scalar import the_symbol
 

@@ -342,6 +342,52 @@ def test_too_many_terms_are_refused_with_their_number_before_they_are_written():
     assert "1,000,000,000,001 terms" in refused(oa.LimitError, lambda: of(A, 10**12))
 
 
+@pytest.mark.parametrize(
+    ("operator", "order", "ascii", "shown", "formula"),
+    [
+        (
+            (1 + g * A) @ (1 + g * B), 2,
+            "(1 + g*A) @ (1 + g*B) = 1 + g*(A + B) + g^2*A @ B",
+            "(1 + g A)(1 + g B) = 1 + g (A + B) + g^2 A B",
+            r"(1 + g\,A)(1 + g\,B) = 1 + g\,(A + B) + g^{2}\,A\,B",
+        ),
+        (
+            oa.inverse(A + g * B), 1,
+            "[A invertible] inverse(A + g*B) = inverse(A) - g*inverse(A) @ B @ inverse(A) + O(g^2)",
+            "[A invertible] (A + g B)⁻¹ = A⁻¹ - g A⁻¹ B A⁻¹ + O(g^2)",
+            r"{(A + g\,B)}^{-1} = {A}^{-1} - g\,{A}^{-1}\,B\,{A}^{-1} + O(g^{2})"
+            r" \quad\text{if}\quad {A}^{-1}\ \text{exists}",
+        ),
+        (
+            g * oa.dressed(G, (1 + G) @ x) @ x, 0,
+            "g*G<x1> @ x = zero(1, X) + O(g) where x1 = (1 + G) @ x", None, None,
+        ),
+        (0 * A, 1, "0 = 0", "0 = 0", "0 = 0"),
+    ],
+)  # fmt: skip
+def test_a_series_is_written_as_a_sum_of_powers_where_it_holds(operator, order, ascii, shown, formula):
+    found = coefficients(operator, g, order)
+    assert str(found) == ascii
+    assert shown is None or repr(found) == shown
+    assert formula is None or oa.latex(found) == formula
+    assert formula is None or found._repr_latex_() == f"$\\displaystyle {formula}$"
+
+
+def test_the_middle_of_a_long_series_is_counted():
+    found = coefficients(oa.inverse(1 - g * A), g, 40)
+    assert " + ⋯ 17 terms ⋯ + g^29 A" in repr(found) and str(found).count("g^") == 40
+    assert r" + \underbrace{\cdots}_{17\ \text{terms}} + g^{29}\,A" in oa.latex(found)
+
+
+def test_coefficients_are_indexed_by_their_power():
+    found = coefficients((1 + g * A) @ (1 + g * B), g, 2)
+    assert [found[0], found[1], found[2]] == list(found) == list(found.terms)
+    assert len(found) == 3
+    for power in (3, -1, "a", slice(0, 2), True):
+        message = refused(oa.InputError, lambda: found[power])  # noqa: B023
+        assert message == f"the coefficient of g^{power} was asked, and these go from g^0 to g^2; ask a higher order"
+
+
 # Planted bugs: each is a wrong law, and the checks above are seen to find it.
 
 

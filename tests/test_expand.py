@@ -10,8 +10,9 @@ from strategies import maps, states
 import opalgebra as oa
 from opalgebra import kernel
 from opalgebra.atoms import atoms
-from opalgebra.expand import expand, expanded_count
+from opalgebra.expand import expand
 from opalgebra.expr import Compose, Dressed, Sum, Zero, factors, postorder, terms
+from opalgebra.growth import expanded_count
 from opalgebra.space import ONE, X
 
 A, B, C = atoms("A B C", kind="linear")

@@ -252,7 +252,22 @@ def test_booleans_and_texts_are_no_scalars():
 
 
 def test_composition_with_something_else_is_a_type_error():
-    assert refused(TypeError, lambda: A @ 2).startswith("unsupported operand type(s) for @")
+    assert refused(TypeError, lambda: A @ "B").startswith("unsupported operand type(s) for @")
+
+
+def test_numbers_of_numpy_and_sympy_are_exact_scalars():
+    import numpy as np
+    import sympy
+
+    for two in (np.int64(2), np.uint8(2), np.float64(2), np.float32(2), sympy.Integer(2)):
+        assert two * A is 2 * A
+        assert A + two is A + 2
+        assert all(type(c.numerator) is int for c, _ in terms(two * A + B))
+    assert np.float32(0.1) * A is Fraction(float(np.float32(0.1))) * A
+    assert sympy.Rational(1, 3) * A is Fraction(1, 3) * A
+    assert np.int64(2**62) * (2 * A) is 2**63 * A
+    with pytest.raises(oa.InputError, match="is no scalar"):
+        np.float32("inf") * A
 
 
 # Refusals word by word

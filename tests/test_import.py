@@ -125,3 +125,30 @@ except oa.NotLinearError:
     print("refused")
 """
     assert run(program) == "refused"
+
+
+@pytest.mark.parametrize("name", ["load", "bind", "verify", "Report"])
+def test_what_needs_torch_says_how_to_install_it(name):
+    program = f"""
+import sys
+sys.modules["torch"] = None
+import opalgebra as oa
+try:
+    oa.{name}
+except oa.ModelError as error:
+    print(error)
+"""
+    assert run(program) == f"opalgebra.{name} needs torch, which is not installed; run `pip install 'opalgebra[torch]'`"
+
+
+def test_a_module_that_is_missing_for_another_reason_is_no_model_error():
+    program = """
+import sys
+sys.modules["opalgebra.models.bind"] = None
+import opalgebra as oa
+try:
+    oa.bind
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    assert run(program) == "opalgebra.models.bind"

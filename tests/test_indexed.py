@@ -334,7 +334,10 @@ def test_a_bound_index_prints_as_a_letter_that_is_not_taken():
         ("V where V[]: linear", "V is a family of operators; give it an index, as in V[1]"),
         ("V[l]", "V[] is not declared; add 'where V[]: linear' to the text or pass atoms="),
         ("A^2 where A: linear", "A^2: only scalar symbols have powers, of at most four digits; write A @ A"),
-        ("A*B where A, B: linear", "'*' multiplies by a scalar, and A is none; write 2*A, or A @ B"),
+        (
+            "A*B where A, B: linear",
+            "'*' multiplies by a scalar, and A is none; write 2*A, or A @ B, or declare a parameter by 'where A: real'",
+        ),
         ("sum(V[l], l, 1, l) where V[]: linear", "the bounds 1, l contain the index l itself; use another symbol"),
     ],
 )

@@ -129,14 +129,14 @@ def test_a_table_in_another_order_is_read_as_what_it_means():
         ("1" * 100_000, "11111111111111111111... is too large for the number of a row, a place or an exponent; "),
         ("NaN", "NaN is no number of the format, which is exact; write fractions as text, as in '1/2'"),
         ("[1.5]", "1.5 is no number of the format, which is exact; write fractions as text, as in '1/2'"),
-        ("[]", 'the text is no expression: it needs "format": "opalgebra expression"; write it with to_json'),
+        ("[]", 'the text needs "format": "opalgebra expression"; write it with to_json'),
         ('{"a": 1, "a": 2}', "a name occurs twice in one object; each of format, version and rows is given once"),
         (whole().replace("1,", "2,"), "the version '2' is unknown; this library reads version 1"),
         (whole().replace("1,", "true,"), "the version 'True' is unknown; this library reads version 1"),
-        (whole(), "an expression has format, version, and rows, a list of at least one row; write it with to_json"),
-        (whole([]), "row 0: None is no name of a node; this library knows Atom, Identity, Zero, Sum, Compose, "),
+        (whole(), "the text has format, version, and rows, at least one; write it with to_json"),
+        (whole([]), "row 0: None is no name of a row; this library knows Atom, Identity, Zero, Sum, Compose, "),
         (whole(7), "row 0: 7 is no list of a name and fields"),
-        (whole(["__import__", "os"]), "row 0: '__import__' is no name of a node; this library knows Atom, "),
+        (whole(["__import__", "os"]), "row 0: '__import__' is no name of a row; this library knows Atom, "),
         (whole(["Identity"]), "row 0: Identity has the fields space; 0 are given"),
         (whole(atom("A") * 2), "row 0: Atom has the fields base, indices, kind, domain, codomain; 11 are given"),
         (whole(atom("A"), ["Compose", 0, 1]), "row 1: 1 is not the number of an earlier row"),
@@ -289,7 +289,7 @@ def assert_well_typed(operator):
 
 PIECES = (
     *'[ ] { } , : "1" "-1" "1/2" "0" 0 1 2 3 -1 true null 1e9 "#1" "#2" "natural" "linear" "state" [] ["1"] [0]'.split(),
-    *(f'"{name}"' for name in interchange._NODES),
+    *(f'"{name}"' for name in interchange.NODES),
     *('["positions"]', '[["1", [["#1", "natural", 1]]]]', '[["1", [["g", "real", -1]]]]', '["Identity", []]', "\ud800", "\0"),
 )
 
@@ -348,28 +348,28 @@ def test_twenty_thousand_tampered_texts_are_refused_or_well_typed():
 
 
 def test_a_reader_that_exchanges_the_factors_is_found(monkeypatch):
-    planted = interchange._NODES["Compose"]._replace(build=lambda reader, left, right: reader.make(compose, [right, left]))
-    monkeypatch.setitem(interchange._NODES, "Compose", planted)
+    planted = interchange.NODES["Compose"]._replace(build=lambda reader, left, right: reader.make(compose, [right, left]))
+    monkeypatch.setitem(interchange.NODES, "Compose", planted)
     with pytest.raises(AssertionError):
         test_every_node_is_read_back_to_the_same_object(A @ B @ A)
         test_every_node_is_read_back_to_the_same_object(A @ B)
 
 
 def test_a_writer_that_forgets_the_sort_of_a_symbol_is_found(monkeypatch):
-    written = interchange._written
+    written = interchange.written
 
     def careless(field):
         return json.loads(json.dumps(written(field)).replace('"positive"', '"real"'))
 
-    monkeypatch.setattr(interchange, "_written", careless)
+    monkeypatch.setattr(interchange, "written", careless)
     with pytest.raises(AssertionError):
         test_every_node_is_read_back_to_the_same_object(t * A)
 
 
 def test_a_reader_that_trusts_the_fields_is_found(monkeypatch):
-    planted = interchange._NODES["Compose"]._replace(
+    planted = interchange.NODES["Compose"]._replace(
         build=lambda reader, left, right: Compose._make(reader.operator(left), reader.operator(right))
     )
-    monkeypatch.setitem(interchange._NODES, "Compose", planted)
+    monkeypatch.setitem(interchange.NODES, "Compose", planted)
     with pytest.raises(AssertionError):
         test_twenty_thousand_tampered_texts_are_refused_or_well_typed()

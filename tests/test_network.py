@@ -89,9 +89,7 @@ def test_known_blocks_of_three_layers():
     """(1 - N)^-1 of three layers of two features: the corner is T3 T2 T1, det(1 - z N) = 1, N^4 = 0 and N^3 is not."""
     matrices = [((1, 1), (0, 1)), ((1, 0), (1, 1)), ((2, 0), (0, 1))]
     spaces = [oa.Space(f"s{depth}") for depth in range(4)]
-    given = [
-        oa.Atom(f"T{depth + 1}", kind="linear", domain=spaces[depth], codomain=spaces[depth + 1]) for depth in range(3)
-    ]
+    given = [oa.Atom(f"T{depth + 1}", kind="linear", domain=spaces[depth], codomain=spaces[depth + 1]) for depth in range(3)]
     net = oa.network(given)
     model = in_blocks(net.states, {}, matrices=dict(zip(given, matrices)))
     whole = model.matrix(oa.network_resolvent(net).rhs, {})

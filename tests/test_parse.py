@@ -178,7 +178,10 @@ def from_character(place, found):
         ("A $ B", from_character(3, "$ B")),
         ("A @@ B", from_character(4, "@ B")),
         ("A B", from_character(3, "B")),
-        ("A * B", "'*' multiplies by a scalar, and A is none; write 2*A, or A @ B"),
+        (
+            "A * B",
+            "'*' multiplies by a scalar, and A is none; write 2*A, or A @ B, or declare a parameter by 'where A: real'",
+        ),
         ("2 A", from_character(3, "A")),
         ("A)", from_character(2, ")")),
         ("()", from_character(2, ")")),
@@ -359,3 +362,32 @@ def test_reading_never_evaluates(monkeypatch):
     for name in ("eval", "exec", "compile"):
         monkeypatch.setattr("builtins." + name, forbidden)
     assert parse("F<x> @ (1/2*x + A @ x) where F: nonlinear, A: linear, x: state") is oa.dressed(F, x) @ (0.5 * x + A @ x)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("g*A where A: linear", "g"),
+        ("A + 2*g*A where A: linear", "g"),
+        ("(1 - 2*g)*A where A: linear", "g"),
+        ("((1 + g)*h)*A where A: linear, h: real", "g"),
+        ("g^2*A where A: linear", "g"),
+        ("2 + g^-1 where A: linear", "g"),
+        ("A @ x where A: linear, x = g*y, y: state", "g"),
+    ],
+)
+def test_an_unknown_name_where_a_scalar_stands_is_to_be_declared_as_real(written, name):
+    message = refused(oa.InputError, lambda: parse(written))
+    assert message == f"{name} is not declared; add 'where {name}: real' to the text or pass atoms="
+    declared = f"{written}, {name}: {'positive' if '-1' in written else 'real'}"
+    assert oa.parameter(name).symbols <= parse(declared).symbols or "positive" in declared
+
+
+def test_an_unknown_name_where_an_operator_stands_is_to_be_declared_as_linear():
+    for written in (
+        "B @ A where A: linear",
+        "2*B where A: linear",
+        "g*(A + B) where A: linear, g: real",
+        "B + 1 where A: linear",
+    ):
+        assert refused(oa.InputError, lambda: parse(written)).startswith("B is not declared; add 'where B: linear'")  # noqa: B023

@@ -247,7 +247,7 @@ def test_a_scalar_denominator_stays_a_scalar():
     assert oa.expand(half @ (1 - A)).rhs == half - half @ A
     assert oa.parse(str(half), atoms=[A, B, g]) == half
     assert oa.from_sympy(oa.to_sympy(half), atoms=[A, B]) == half
-    with pytest.raises(TypeError):
+    with pytest.raises(oa.InputError, match=r"write inverse\(B\) @ A, or A @ inverse\(B\)"):
         A / B
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -10,13 +11,12 @@ from torch import Tensor
 
 from opalgebra.architecture import transformer
 from opalgebra.errors import InputError, ModelError
-from opalgebra.models import llama
+from opalgebra.models import FAMILIES
 from opalgebra.models.load import Model, load
 from opalgebra.numeric.binding import Binding, self_check
 from opalgebra.numeric.faithful import reference
 from opalgebra.numeric.stages import freeze
 
-FAMILIES: tuple[ModuleType, ...] = (llama,)
 FFN_SPLITS = ("gate", "source")
 ATTENTION_SPLITS = ("frozen", "source")
 _EMPTY = "the prompt is empty; give at least one token"
@@ -72,14 +72,14 @@ def bind(
 
 def family_of(model_type: str) -> ModuleType | None:
     """The adapter that reads a transformers `model_type`, or None."""
-    return next((family for family in FAMILIES if model_type in family.MODEL_TYPES), None)
+    return import_module(f"opalgebra.models.{FAMILIES[model_type]}") if model_type in FAMILIES else None
 
 
 def _family(model: Model) -> ModuleType:
     model_type = getattr(getattr(model.network, "config", None), "model_type", None)
     family = family_of(model_type) if model_type else None
     if family is None:
-        known = ", ".join(name for adapter in FAMILIES for name in adapter.MODEL_TYPES)
+        known = ", ".join(FAMILIES)
         what = f"family {model_type!r}" if model_type else f"class {type(model.network).__name__}"
         raise ModelError(f"{model.name} is of the {what}, which no adapter reads; families known here: {known}")
     return family

@@ -15,8 +15,6 @@ from opalgebra.numeric.blocks import Attention, GatedFFN, RMSNorm
 from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.interpretation import Readout
 
-MODEL_TYPES = ("llama",)
-
 
 def points(network: Any) -> list[torch.nn.Module]:
     """The modules that read the residual stream, in order, the final norm last."""

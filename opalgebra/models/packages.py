@@ -17,7 +17,21 @@ from pathlib import Path
 
 from opalgebra.errors import ModelError
 
-NEEDS_MODELS = "needs transformers, safetensors and gguf; run `pip install 'opalgebra[models]'`"
+INSTALL = {
+    "torch": "pip install 'opalgebra[torch]'",
+    **dict.fromkeys(("transformers", "safetensors", "gguf", "accelerate"), "pip install 'opalgebra[models]'"),
+    "matplotlib": "pip install 'opalgebra[plot]'",
+    "pandas": "pip install 'opalgebra[tables]'",
+}
+"""The command for each optional package."""
+NEEDS_MODELS = f"needs transformers, safetensors and gguf; run `{INSTALL['gguf']}`"
+
+
+def absent(asked: str, error: ModuleNotFoundError) -> ModelError | None:
+    """What to say of an optional package that was not found; None when it is none of these."""
+    package = (error.name or "").partition(".")[0]
+    command = INSTALL.get("torch" if package == "numpy" else package)
+    return ModelError(f"{asked} needs {package}, which is not installed; run `{command}`") if command else None
 
 
 @dataclass(frozen=True)

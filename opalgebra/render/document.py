@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opalgebra.errors import InputError
 from opalgebra.files import write_text
 from opalgebra.render.latex import latex
 
@@ -72,6 +73,10 @@ def document(items: Iterable[object], *, title: str) -> Document:
     >>> r"\\begin{align*}" in str(oa.document([oa.transformer(1).operator], title="One layer"))
     True
     """
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        raise InputError(f"the items of a document are a list, not a {type(items).__name__}; write document([it], title='T')")
+    if not isinstance(title, str):
+        raise InputError(f"title={title!r} is no text; write document([it], title='T')")
     return Document(tuple(items), title)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint
 from opalgebra.architecture import Architecture
-from opalgebra.atoms import Family
+from opalgebra.calculus import Derivative
 from opalgebra.commutator import Commutator
-from opalgebra.expr import Atom, Compose, Index, Operator, Sum, as_index
+from opalgebra.expr import Atom, Compose, Index, Operator, Sum
 from opalgebra.facts import (
     Adjoint,
     Causal,
@@ -28,8 +28,21 @@ from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem
-from opalgebra.render.text import between, source_name, traced_names
-from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Parts, Written, wished_order, word, write, write_stated
+from opalgebra.powers import Coefficients
+from opalgebra.render.text import between, member, source_name, traced_names
+from opalgebra.render.writing import (
+    FACTOR,
+    PRODUCT,
+    SUM,
+    Notation,
+    Parts,
+    Written,
+    wished_order,
+    word,
+    write,
+    write_series,
+    write_stated,
+)
 from opalgebra.scalar import Polynomial, Scalar, symbol
 from opalgebra.series import Series, Stage
 from opalgebra.space import Kind
@@ -158,9 +171,9 @@ def _equation(value: Theorem | Equal, notation: Notation, turnstile: str = "") -
     return f"{hypotheses}{turnstile}{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
 
-def _hypotheses(value: Theorem | Equal) -> list[Parts]:
-    """The parts of each hypothesis of a theorem in a fixed order; of very many, some and their number."""
-    facts = sorted(value.hypotheses, key=str) if isinstance(value, Theorem) else []
+def _hypotheses(value: Theorem | Equal | Coefficients | Derivative) -> list[Parts]:
+    """The parts of each hypothesis in a fixed order; of very many, some and their number."""
+    facts = [] if isinstance(value, Equal) else sorted(value.hypotheses, key=str)
     more: list[Parts] = [[rf"\ldots\ ({len(facts)}\ \text{{hypotheses}})"]] if len(facts) > _HYPOTHESES else []
     return [*(_fact(fact) for fact in facts[:_HYPOTHESES]), *more]
 
@@ -168,11 +181,11 @@ def _hypotheses(value: Theorem | Equal) -> list[Parts]:
 def _fact(fact: Fact) -> Parts:
     match fact:
         case Inverse(operator, None | InverseOf()):
-            return [inverse(_member(operator)), r"\ \text{exists}"]
+            return [inverse(member(operator)), r"\ \text{exists}"]
         case Inverse(operator, other):
-            return [_member(other), " = ", inverse(_member(operator))]
+            return [member(other), " = ", inverse(member(operator))]
         case Adjoint(operator, other):
-            return [adjoint(_member(operator)), " = ", _member(other)]
+            return [adjoint(member(operator)), " = ", member(other)]
         case Equal(lhs, rhs):
             return [lhs, " = ", rhs]
         case Form(dressing, form, split):
@@ -188,13 +201,7 @@ def _fact(fact: Fact) -> Parts:
 
 def _operand(operand: Any) -> Parts:
     """An operator, in brackets where it is no letter; the general member of a family."""
-    return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [_member(operand)]
-
-
-def _member(operand: Any) -> Operator:
-    """An operator, or the general member of a family."""
-    found: Operator = operand[as_index(symbol("l"), of=operand.name)] if isinstance(operand, Family) else operand
-    return found
+    return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [member(operand)]
 
 
 def latex(value: object, *, order: Iterable[Operator] = ()) -> str:
@@ -234,6 +241,25 @@ def _(value: Theorem, notation: Notation) -> str:
 @_latex.register
 def _(value: Equal, notation: Notation) -> str:
     return _equation(value, notation)
+
+
+@_latex.register
+def _(value: Coefficients, notation: Notation) -> str:
+    written, stated, total = write_series(notation, value, _hypotheses(value))
+    return f"{written.lines[0]} = {total}{_where(written)}{_if(stated)}"
+
+
+@_latex.register
+def _(value: Derivative, notation: Notation) -> str:
+    d = rf"\tfrac{{d}}{{d{_symbol(value.parameter.name)}}}\,"
+    given: list[Parts] = [[d, member(letter), " = ", member(change)] for letter, change in value.given]
+    stated = [*given, *_hypotheses(value), _operand(value.operator)]
+    written, (*hypotheses, shown) = write_stated(notation, [value.value], stated)
+    return f"{d}{shown} = {written.lines[0]}{_where(written)}{_if(hypotheses)}"
+
+
+def _if(stated: list[str]) -> str:
+    return r" \quad\text{if}\quad " + r",\; ".join(stated) if stated else ""
 
 
 @_latex.register

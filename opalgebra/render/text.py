@@ -12,8 +12,22 @@ from typing import Any
 from opalgebra.adjoint import AdjointOf, TransposeOf
 from opalgebra.architecture import Architecture
 from opalgebra.atoms import Family
+from opalgebra.calculus import Derivative
 from opalgebra.commutator import Commutator
-from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, is_bound, postorder
+from opalgebra.expr import (
+    Atom,
+    Compose,
+    Dressed,
+    Identity,
+    Index,
+    Operator,
+    Source,
+    Sum,
+    Zero,
+    as_index,
+    is_bound,
+    postorder,
+)
 from opalgebra.facts import (
     Adjoint,
     Causal,
@@ -31,7 +45,20 @@ from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf
 from opalgebra.kernel import Theorem
-from opalgebra.render.writing import FACTOR, PRODUCT, SUM, Notation, Parts, Written, wished_order, word, write, write_stated
+from opalgebra.powers import Coefficients
+from opalgebra.render.writing import (
+    FACTOR,
+    PRODUCT,
+    SUM,
+    Notation,
+    Parts,
+    Written,
+    wished_order,
+    word,
+    write,
+    write_series,
+    write_stated,
+)
 from opalgebra.scalar import Polynomial, Scalar, Symbol, free_symbols, symbol, written_number
 from opalgebra.series import Series
 from opalgebra.space import ONE, Kind, Space, X
@@ -230,13 +257,36 @@ def _declared_name(atom: Atom) -> str:
 
 def _equation(notation: Notation, value: Theorem | Equal, turnstile: str) -> str:
     written, stated = write_stated(notation, (value.lhs, value.rhs), _hypotheses(value, notation.elide))
-    hypotheses = f"[{', '.join(stated)}] " if stated else ""
-    return f"{turnstile}{hypotheses}{written.lines[0]} = {written.lines[1]}{_where(written)}"
+    return f"{turnstile}{_where_holds(stated)}{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
 
-def _hypotheses(value: Theorem | Equal, elide: int | None) -> list[Parts]:
-    """The parts of each hypothesis of a theorem in a fixed order; of very many, some and their number."""
-    facts = sorted(value.hypotheses, key=str) if isinstance(value, Theorem) else []
+def _where_holds(stated: list[str]) -> str:
+    return f"[{', '.join(stated)}] " if stated else ""
+
+
+def _series(notation: Notation, value: Coefficients) -> str:
+    written, stated, total = write_series(notation, value, _hypotheses(value, notation.elide))
+    return f"{_where_holds(stated)}{written.lines[0]} = {total}{_where(written)}"
+
+
+def _derivative(notation: Notation, value: Derivative) -> str:
+    d = f"d/d{value.parameter.name} "
+    given: list[Parts] = [[d, member(letter), " = ", member(change)] for letter, change in value.given]
+    own: Parts = ["(", value.operator, ")"] if isinstance(value.operator, Sum | Compose) else [value.operator]
+    stated = [*given, *_hypotheses(value, notation.elide), own]
+    written, (*hypotheses, shown) = write_stated(notation, [value.value], stated)
+    return f"{_where_holds(hypotheses)}{d}{shown} = {written.lines[0]}{_where(written)}"
+
+
+def member(operand: Any) -> Operator:
+    """An operator, or the general member of a family."""
+    found: Operator = operand[as_index(symbol("l"), of=operand.name)] if isinstance(operand, Family) else operand
+    return found
+
+
+def _hypotheses(value: Theorem | Equal | Coefficients | Derivative, elide: int | None) -> list[Parts]:
+    """The parts of each hypothesis in a fixed order; of very many, some and their number."""
+    facts = [] if isinstance(value, Equal) else sorted(value.hypotheses, key=str)
     if elide is None or len(facts) <= elide:
         return [_fact(fact) for fact in facts]
     return [*(_fact(fact) for fact in facts[: elide // 2]), [f"... {len(facts):,} hypotheses"]]
@@ -276,6 +326,16 @@ def _(value: Equal, notation: Notation) -> str:
     return _equation(notation, value, "")
 
 
+@_text.register
+def _(value: Coefficients, notation: Notation) -> str:
+    return _series(notation, value)
+
+
+@_text.register
+def _(value: Derivative, notation: Notation) -> str:
+    return _derivative(notation, value)
+
+
 @singledispatch
 def unicode(value: object) -> str:
     """A value as a terminal shows it."""
@@ -295,6 +355,16 @@ def _(value: Theorem) -> str:
 @unicode.register
 def _(value: Equal) -> str:
     return _equation(UNICODE, value, "")
+
+
+@unicode.register
+def _(value: Coefficients) -> str:
+    return _series(UNICODE, value)
+
+
+@unicode.register
+def _(value: Derivative) -> str:
+    return _derivative(UNICODE, value)
 
 
 @_text.register

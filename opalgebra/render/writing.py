@@ -13,6 +13,7 @@ from typing import Any
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Index, Operator, Source, Sum, Zero, factors, postorder
 from opalgebra.indexed import Binder, OrderedSum
+from opalgebra.powers import Coefficients
 from opalgebra.scalar import Scalar, Symbol, is_negative, scalar_of
 
 SUM, PRODUCT, FACTOR = range(3)
@@ -71,6 +72,33 @@ def write_stated(notation: Notation, sides: Iterable[Operator], stated: Iterable
     written = write(notation, *own, *(part for parts in facts for part in parts if isinstance(part, Operator)))
     lines = iter(written.lines[len(own) :])
     return written, ["".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in facts]
+
+
+def write_series(notation: Notation, value: Coefficients, stated: Iterable[Parts]) -> tuple[Written, list[str], str]:
+    """The operator of a power series, what is stated beside it, and the sum of its powers that are not zero."""
+    g = scalar_of(value.parameter)
+    powers: list[Parts] = []
+    for power, term in enumerate(value.terms):
+        if power and isinstance(term, Sum) and len(term.terms) > 1:
+            powers.append([notation.scalar(g**power), notation.times, notation.brackets[0], term, notation.brackets[1]])
+        elif not isinstance(term, Zero):
+            powers.append([g**power * term])
+    if notation.elide is not None and len(powers) > notation.elide:
+        kept = notation.elide // 2
+        hidden = len(powers) - 2 * kept
+        powers = [*powers[:kept], [notation.dots(hidden)], *powers[-kept:]]
+    facts = list(stated)
+    written, lines = write_stated(notation, [value.operator], [*facts, *(powers or [[value.terms[0]]])])
+    first, *others = lines[len(facts) :]
+    total = first + "".join(_added(line) for line in others)
+    rest = "" if value.is_exact else f" + O({notation.scalar(g ** len(value.terms))})"
+    return written, lines[: len(facts)], total + rest
+
+
+def _added(line: str) -> str:
+    if line.startswith("-"):
+        return f" - {line[1:]}"
+    return line if line.startswith(" + ") else f" + {line}"
 
 
 def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[int, ...]]]:
