@@ -28,7 +28,11 @@ bench: $(READY)
 	for program in tests/bench/*.py; do $(BIN)/python $$program || exit 1; done
 
 proofs: $(READY)
-	for program in proofs/*.py; do $(BIN)/python $$program || exit 1; done
+	$(BIN)/python -m opalgebra.certificate proofs/*.json
+
+build/proofs.pdf: $(READY) $(wildcard proofs/*)
+	$(BIN)/opalgebra prove all --book build/proofs.tex
+	cd build && pdflatex -interaction=batchmode -halt-on-error proofs.tex && pdflatex -interaction=batchmode proofs.tex
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -54,6 +54,8 @@ _HOMES = {
     "opalgebra.matching": "match wildcard",
     "opalgebra.rewrite": "collect replace substitute",
     "opalgebra.simplify": "simplify",
+    "opalgebra.prove": "auto calc rewrite theorem",
+    "opalgebra.telescoping": "telescoping",
     "opalgebra.subwords": "abbreviate common_subwords",
     "opalgebra.series": "Series",
     "opalgebra.architecture": "transformer",

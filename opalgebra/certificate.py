@@ -273,6 +273,10 @@ _TRUTH = _Sort(lambda places, value: value, _truth)
 _WHOLE = _Sort(lambda places, value: int(value), lambda reader, given: number_of(given))
 _DEPTH = _Sort(lambda places, value: written(as_scalar(value)), _index)
 _SYMBOL = _Sort(_written_symbol, _symbol)
+_PERHAPS_SYMBOL = _Sort(
+    lambda places, found: found and _written_symbol(places, found),
+    lambda reader, given: None if given is None else _symbol(reader, given),
+)
 _VALUES = _Sort(_written_values, _values)
 _BUILD = _Sort(lambda places, build: _NAMES[build], _builder)
 _ARGUMENTS = _Sort(_written_argument, _argument, several=True)
@@ -323,7 +327,7 @@ def _instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) ->
         effort.spend(instantiating(effort, operator, numbers, weight))
 
 
-def _under(effort: Effort, theorem: Theorem, binder: Operator, index: Symbol) -> None:
+def _under(effort: Effort, theorem: Theorem, binder: Operator, index: Symbol, distance: Symbol | None) -> None:
     for side in (theorem.lhs, theorem.rhs):
         effort.charge(ordered_sum, side, scalar_of(index), 1, 1)
         effort.spend(effort.weight(side) << 2 * side.height)
@@ -374,7 +378,7 @@ _RULES = {
     ),
     "assume": _Rule(kernel.assume, (_FACT, _ARGUMENTS), _assume),
     "instantiate": _Rule(kernel.instantiate, (_THEOREM, _VALUES), _instantiate),
-    "under": _Rule(kernel.under, (_THEOREM, _BINDER, _SYMBOL), _under),
+    "under": _Rule(kernel.under, (_THEOREM, _BINDER, _SYMBOL, _PERHAPS_SYMBOL), _under),
     "unfold": _Rule(lambda binder, lower: kernel.unfold(binder, lower=lower), (_BINDER, _TRUTH), _binders),
     "reindex": _Rule(kernel.reindex, (_RANGE, _WHOLE), _binders),
     "sum_of_sums": _Rule(kernel.sum_of_sums, (_SUM,), _binders),

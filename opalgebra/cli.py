@@ -89,6 +89,55 @@ def expand(expression: str, as_latex: bool, nonlinear: str, states: str, real: s
     return 0
 
 
+@cli.command()
+@click.argument("name")
+@click.option("--folder", default="proofs", show_default=True, type=click.Path(path_type=Path), help="Where the proofs lie.")
+@click.option("--book", type=click.Path(path_type=Path), help="Also write an article of all proofs of the folder, in LaTeX.")
+def prove(name: str, folder: Path, book: Path | None) -> int:
+    """Prove NAME, the theorem of NAME.py in the folder, or all; write its certificate NAME.json and derivation NAME.tex."""
+    import runpy
+
+    from opalgebra.certificate import certificate
+    from opalgebra.errors import InputError
+    from opalgebra.files import write_text
+    from opalgebra.prove import PROOFS
+    from opalgebra.render.latex import latex
+
+    paths = sorted(folder.glob("*.py")) if name == "all" else [folder / f"{name}.py"]
+    if not paths or not all(path.is_file() for path in paths):
+        raise InputError(f"there is no proof {name} in {folder}; name a file there without its .py, or all")
+    for path in paths:
+        runpy.run_path(str(path))
+        if path.stem not in PROOFS:
+            raise InputError(f"{path} registers no theorem {path.stem}; put @theorem before a function of this name")
+        theorem = PROOFS[path.stem]()
+        write_text(path.with_suffix(".json"), certificate(theorem))
+        write_text(path.with_suffix(".tex"), latex(theorem, derivation=True) + "\n")
+        click.echo(f"{path.stem}: {theorem}")
+    if book is not None:
+        from opalgebra.book import book_of_proofs
+
+        book_of_proofs(folder, book)
+    return 0
+
+
+@cli.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def check(files: tuple[Path, ...]) -> int:
+    """Replay certificates and print what each proves; status 1 when one is refused."""
+    from opalgebra.certificate import check as replay
+    from opalgebra.certificate import read
+
+    status = 0
+    for path in files:
+        try:
+            click.echo(f"{path}: {replay(read(path))}")
+        except (OpalgebraError, OSError, UnicodeDecodeError) as error:
+            click.echo(f"{path}: refused: {error}")
+            status = 1
+    return status
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 

@@ -7,7 +7,6 @@ factors of a Transformer are linear once each is dressed by the state before it,
 """
 
 from collections.abc import Callable
-from functools import reduce
 from operator import add
 from typing import Any
 
@@ -32,6 +31,7 @@ from opalgebra.kernel import (
     under,
     unfold,
 )
+from opalgebra.rewrite import chain
 from opalgebra.scalar import Scalar, Symbol, fresh_names, scalar_of, symbol, the_symbol
 from opalgebra.space import Kind
 
@@ -96,8 +96,3 @@ def _series(V: Family, found: Symbol) -> Theorem:
         cong(add, sym(unfold(series(length), lower=True)), refl(passed)),
     )
     return induction(one, trans(grown, sym(listed)), found)
-
-
-def chain(*steps: Theorem) -> Theorem:
-    """From `A = B`, `B = C`, ..., the equation of the first side and the last."""
-    return reduce(trans, steps)

@@ -1,7 +1,7 @@
 """How many terms an expression has when it is expanded, known before anything is built.
 
 With m terms in the argument, a linear factor gives m terms, a nonlinear one a single term, a sum the total of its parts. So a
-factor is an affine function of m, and factors compose.
+factor is an affine function of m, and factors compose. Numbers above `LARGEST` are given as that.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,8 @@ from math import prod
 from opalgebra.commutator import Commutator
 from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, postorder
 from opalgebra.facts import Fact, is_linear
+
+LARGEST = 10**4000
 
 
 def expanded_count(operator: Operator, facts: Iterable[Fact] = ()) -> int:
@@ -44,4 +46,6 @@ def _growth(operator: Operator, declared: list[Fact]) -> dict[Operator, tuple[in
             growth[node] = (2 * count if isinstance(node, Commutator) else count, 0)
         else:
             growth[node] = (1, 0) if isinstance(node, Identity) or is_linear(node, declared) else (0, 1)
+        slope, constant = growth[node]
+        growth[node] = (min(slope, LARGEST), min(constant, LARGEST))
     return growth

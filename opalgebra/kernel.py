@@ -269,15 +269,22 @@ def instantiate(value: Theorem | Operator, values: Mapping[Any, Any]) -> Theorem
     return _theorem("instantiate", (value, {**scalars, **chosen}), *sides, hypotheses=facts)
 
 
-def under(theorem: Theorem, binder: Binder, index: Symbol) -> Theorem:
+def under(theorem: Theorem, binder: Binder, index: Symbol, distance: Symbol | None = None) -> Theorem:
     """From `H |- A(i) = B(i)` for a natural i that is not free in H, equal products or sums of A and of B over i.
 
     `binder` gives the kind and the bounds; its own body is not used. Sound because every value that the index takes is a
-    natural number, and the product or sum is a function of the bodies at these values.
+    natural number, and the product or sum is a function of the bodies at these values. A natural symbol for the `distance`,
+    not free in H either, stands for upper bound - i, which is natural wherever a range is not empty.
     """
     _not_free(index, theorem, binder)
-    lhs, rhs = (binder.over(side, scalar_of(index)) for side in (theorem.lhs, theorem.rhs))
-    return _theorem("under", (theorem, binder, index), lhs, rhs)
+    sides = [theorem.lhs, theorem.rhs]
+    if distance is not None:
+        _is(binder, Range)
+        _not_free(distance, theorem, binder)
+        to_end = as_scalar(binder.fields[3]) - scalar_of(index)
+        sides = [at(side, {distance: to_end}) for side in sides]
+    lhs, rhs = (binder.over(side, scalar_of(index)) for side in sides)
+    return _theorem("under", (theorem, binder, index, distance), lhs, rhs)
 
 
 def unfold(binder: Binder, *, lower: bool = False) -> Theorem:

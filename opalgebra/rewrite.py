@@ -6,6 +6,7 @@ the constructors of `expr`, so what is put in is a map of the same spaces, and l
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from operator import add
 from typing import Any, TypeVar
 
@@ -173,6 +174,11 @@ def collect(operator: Operator, factor: Operator, *, side: str = "right") -> The
     if proof.lhs is not operator or proof.rhs is not goal.rhs or goal.lhs is operator:
         return refl(operator)
     return trans(proof, sym(goal))
+
+
+def chain(*steps: Theorem) -> Theorem:
+    """From `A = B`, `B = C`, ..., the equation of the first side and the last."""
+    return reduce(trans, steps)
 
 
 def added(theorems: list[Theorem]) -> Theorem:

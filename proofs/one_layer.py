@@ -9,11 +9,12 @@ selections of the Dyson series of two vertices and its three source-born parts.
 
 from operator import add
 
-from opalgebra import Atom, Theorem, dressed, left_dist, source, state
+from opalgebra import Atom, Theorem, dressed, left_dist, source, state, theorem
 from opalgebra.expr import compose
 from opalgebra.kernel import cong, dress, refl, right_dist, trans
 
 
+@theorem
 def one_layer() -> Theorem:
     """The theorem, by dressing once and then distributing one product at a time."""
     A, F = (Atom(name, kind="nonlinear") for name in ("A", "F"))

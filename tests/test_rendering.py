@@ -17,8 +17,9 @@ from opalgebra import kernel
 from opalgebra.atoms import atoms
 from opalgebra.expand import expand
 from opalgebra.expr import Compose, Dressed, Source, linear_combination, postorder
-from opalgebra.render.document import Table, broken, display, document, escape
+from opalgebra.render.document import Table, display, document, escape
 from opalgebra.render.latex import latex, series_legend
+from opalgebra.render.lines import broken
 from opalgebra.render.text import text, unicode
 from opalgebra.render.writing import name_backgrounds, sorted_terms
 from opalgebra.space import ONE, K, Space, X

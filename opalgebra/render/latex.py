@@ -10,6 +10,9 @@ from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint
 from opalgebra.architecture import Architecture
 from opalgebra.calculus import Derivative
 from opalgebra.commutator import Commutator
+from opalgebra.derivation import Chain
+from opalgebra.derivation import derivation as proof_lines
+from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Index, Operator, Sum
 from opalgebra.facts import (
     Adjoint,
@@ -29,6 +32,8 @@ from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem
 from opalgebra.powers import Coefficients
+from opalgebra.prove import Calculation
+from opalgebra.render.lines import WIDTH, broken
 from opalgebra.render.text import between, member, source_name, traced_names
 from opalgebra.render.writing import (
     FACTOR,
@@ -204,17 +209,49 @@ def _operand(operand: Any) -> Parts:
     return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [member(operand)]
 
 
-def latex(value: object, *, order: Iterable[Operator] = ()) -> str:
+def latex(value: object, *, order: Iterable[Operator] = (), derivation: bool = False) -> str:
     r"""A value as LaTeX for math mode. In every sum the terms in `order` stand first, in that order, the others as always.
 
-    TypeError for values that have no LaTeX form, InputError for an order that does not consist of operators.
+    With `derivation`, the proof of a theorem or the steps of a calculation as `align` environments for text mode, one justified
+    step a line. TypeError for values that have no LaTeX form, InputError for an order that does not consist of operators.
 
     >>> import opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
     >>> oa.latex(A @ B - B @ A, order=[B @ A])
     '-B\\,A + A\\,B'
     """
-    return _latex(value, replace(LATEX, order=wished_order(order)))
+    notation = replace(LATEX, order=wished_order(order))
+    if not derivation:
+        return _latex(value, notation)
+    if not isinstance(value, Theorem):
+        raise InputError(f"{type(value).__name__} is no theorem and has no derivation; pass a theorem")
+    return "\n\n".join(_chain(chain, notation) for chain in proof_lines(value))
+
+
+def _chain(chain: Chain, notation: Notation) -> str:
+    facts = [_fact(fact) for line in chain.lines for fact in line.facts]
+    written, stated = write_stated(notation, [chain.start, *(line.side for line in chain.lines)], facts)
+    shown = iter(stated)
+    reasons = [
+        ",\\ ".join([*(rf"\text{{{word}}}" for word in line.words), *(next(shown) for _ in line.facts)]) for line in chain.lines
+    ]
+    first, *sides = written.lines
+    rows = _rows(first, "&", r"\notag")
+    for side, reason in zip(sides, reasons):
+        rows += _rows(side, r"&\quad = ", rf"\tag*{{\footnotesize$[{reason}]$}}")
+    if written.definitions:
+        clauses = r",\; ".join(f"{name} = {body}" for name, body in written.definitions)
+        rows += _rows(clauses, r"&\text{where}\quad ", r"\notag")
+    body = " \\\\\n".join(f"  {row}" for row in rows)
+    title = f"{chain.title}:\n" if chain.title else ""
+    return f"{title}\\begin{{align}}\n{body}\n\\end{{align}}"
+
+
+def _rows(formula: str, before: str, after: str) -> list[str]:
+    """A formula in lines, with what stands before the first and after the last."""
+    first, *others = broken(formula, width=WIDTH - 8)
+    lines = [before + first, *(rf"&\qquad {line}" for line in others)]
+    return [*(rf"{line} \notag" for line in lines[:-1]), f"{lines[-1]} {after}"]
 
 
 @singledispatch
@@ -241,6 +278,16 @@ def _(value: Theorem, notation: Notation) -> str:
 @_latex.register
 def _(value: Equal, notation: Notation) -> str:
     return _equation(value, notation)
+
+
+@_latex.register
+def _(value: Calculation, notation: Notation) -> str:
+    sides = (value.start, *(step.rhs for step, _ in value.steps))
+    written = write(notation, *sides)
+    first, *others = written.lines
+    rows = [f"{first} &= {others[0]}" if others else first, *(f"&= {side}" for side in others[1:])]
+    body = r" \\ ".join(rows)
+    return rf"\begin{{aligned}} {body} \end{{aligned}}{_where(written)}"
 
 
 @_latex.register

@@ -46,6 +46,7 @@ from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf
 from opalgebra.kernel import Theorem
 from opalgebra.powers import Coefficients
+from opalgebra.prove import Calculation
 from opalgebra.render.writing import (
     FACTOR,
     PRODUCT,
@@ -327,6 +328,11 @@ def _(value: Equal, notation: Notation) -> str:
 
 
 @_text.register
+def _(value: Calculation, notation: Notation) -> str:
+    return _calculation(notation, value)
+
+
+@_text.register
 def _(value: Coefficients, notation: Notation) -> str:
     return _series(notation, value)
 
@@ -334,6 +340,23 @@ def _(value: Coefficients, notation: Notation) -> str:
 @_text.register
 def _(value: Derivative, notation: Notation) -> str:
     return _derivative(notation, value)
+
+
+def _calculation(notation: Notation, value: Calculation) -> str:
+    """One step a line with its reason, and the goal until it is reached."""
+    open_goal = value.goal is not None and value.last is not value.goal
+    sides = [
+        value.start,
+        *(step.rhs for step, _ in value.steps),
+        *([value.goal] if open_goal and value.goal is not None else []),
+    ]
+    written = write(notation, *sides)
+    lines = [written.lines[0]]
+    for line, (_, reason) in zip(written.lines[1:], value.steps):
+        lines.append(f"  = {line}    by {reason}")
+    if open_goal is not None:
+        lines.append(f"goal: {written.lines[-1]}")
+    return "\n".join(lines) + _where(written)
 
 
 @singledispatch
@@ -350,6 +373,11 @@ def _(value: Operator) -> str:
 @unicode.register
 def _(value: Theorem) -> str:
     return _equation(UNICODE, value, "⊢ ")
+
+
+@unicode.register
+def _(value: Calculation) -> str:
+    return _calculation(UNICODE, value)
 
 
 @unicode.register
