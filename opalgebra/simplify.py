@@ -180,6 +180,8 @@ class _Simplifier:
             later = yield (self.reduced(rest) if isinstance(rest, Sum) else self.word(rest))
             distributed = distributed and _is_word(later.rhs)
             proof = cong(compose, proof, later)
+            if proof.lhs is not word:
+                proof, distributed = refl(word), False
         if proof.rhs is word:
             step = self.step(word)
             if step is None:

@@ -344,12 +344,8 @@ def _(value: Derivative, notation: Notation) -> str:
 
 def _calculation(notation: Notation, value: Calculation) -> str:
     """One step a line with its reason, and the goal until it is reached."""
-    open_goal = value.goal is not None and value.last is not value.goal
-    sides = [
-        value.start,
-        *(step.rhs for step, _ in value.steps),
-        *([value.goal] if open_goal and value.goal is not None else []),
-    ]
+    open_goal = None if value.last is value.goal else value.goal
+    sides = [value.start, *(step.rhs for step, _ in value.steps), *([] if open_goal is None else [open_goal])]
     written = write(notation, *sides)
     lines = [written.lines[0]]
     for line, (_, reason) in zip(written.lines[1:], value.steps):
