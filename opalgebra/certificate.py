@@ -307,9 +307,12 @@ def _dress(effort: Effort, operator: Operator, facts: Any) -> None:
     effort.spend(6 * effort.weight(operator) << 2 * operator.height)
 
 
-def _distribute(effort: Effort, operator: Operator, facts: Any, unfold: bool) -> None:
+def _distribute(effort: Effort, operator: Operator, facts: Any, unfold: bool) -> bool:
+    effort.weight(operator)
     longest = max(effort.weight(node) for node in postorder(operator, backgrounds=False))
-    effort.spend(expanded_total(operator, facts) * (1 + longest // 100))
+    total = expanded_total(operator, facts)
+    effort.spend(total * (1 + longest // 100))
+    return total * longest <= LONGEST_SIDE
 
 
 def _assume(effort: Effort, fact: Fact, *arguments: Any) -> None:
@@ -353,12 +356,17 @@ def _induction(effort: Effort, base: Theorem, step: Theorem, symbol: Symbol) -> 
             effort.spend(instantiating(effort, operator, {symbol: 1}, 0))
 
 
+def _of_old_sides(effort: Effort, *arguments: Any) -> bool:
+    effort.spend(1)
+    return True
+
+
 class _Rule(NamedTuple):
-    """What a rule of the kernel takes, and what it costs."""
+    """What a rule of the kernel takes, and what charges its steps; true when the sides are surely short when written out."""
 
     make: Callable[..., Theorem]
     sorts: tuple[_Sort, ...]
-    charge: Callable[..., None] = lambda effort, *arguments: effort.spend(1)
+    charge: Callable[..., bool | None] = _of_old_sides
 
 
 _RULES = {
@@ -397,11 +405,11 @@ def _step(rule: _Rule) -> Callable[..., Theorem]:
         if rule.sorts[-1].several:
             arguments += [rule.sorts[-1].read(reader, value) for value in list_of(given[-1], "arguments")]
         try:
-            rule.charge(reader.effort, *arguments)
+            short = rule.charge(reader.effort, *arguments)
             theorem = rule.make(*arguments)
         except (TypeError, AttributeError, ValueError):
             raise InputError("the arguments are not those of the rule") from None
-        for side in (theorem.lhs, theorem.rhs):
+        for side in () if short else (theorem.lhs, theorem.rhs):
             if reader.effort.weight(side) > LONGEST_SIDE:
                 raise LimitError(f"a side would have more than {LONGEST_SIDE:,} nodes when it is written out; share less")
         return theorem

@@ -135,15 +135,18 @@ MODELS = {
     "gauge_rotary": of_rotary, "virtual_heads": of_frozen, "channels": of_frozen, "strictly_causal": of_strictly_causal,
     "causal_composition": of_causal,
 }  # fmt: skip
+SUMS = {
+    "resolvent_of_layers": oa.network(oa.atoms("T1 T2 T3", kind="linear")).states,
+    "sources": oa.direct_sum(oa.X, oa.K, name="H"),
+}
 ENVIRONMENT = {"L": LENGTH, "c": 7, "heads": 2, "t": 1}
 
 
 @pytest.mark.parametrize("name", [path.stem for path in PATHS])
 def test_each_theorem_holds_in_models_of_its_hypotheses(name, proved):
     theorem = proved[name]
-    if name == "resolvent_of_layers":
-        net = oa.network(oa.atoms("T1 T2 T3", kind="linear"))
-        models = [in_blocks(net.states, {"positions": 2, "features": 1}, seed) for seed in (1, 2)]
+    if name in SUMS:
+        models = [in_blocks(SUMS[name], {"positions": 2, "features": 1}, seed) for seed in (1, 2)]
     else:
         models = [MODELS[name](theorem)] if name in MODELS else [Interpretation(1), Interpretation(2)]
     for fact in theorem.hypotheses:
