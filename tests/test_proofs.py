@@ -117,6 +117,14 @@ def of_strictly_causal(theorem):
     return model
 
 
+def of_triangular(theorem):
+    model = Interpretation(5, dimensions={"positions": 4})
+    rows = tuple(tuple(i * 5 + j + 1 if j < i else (11, 13, 17, 19)[i] * (i == j) for j in range(4)) for i in range(4))
+    maps = {by_name(theorem, f"P{t}"): (lambda v, t=t: (*v[: t + 1], *(0,) * (3 - t))) for t in range(4)}
+    model.maps.update({**maps, by_name(theorem, "A"): matrix_map(rows)})
+    return model
+
+
 def of_causal(theorem):
     model = Interpretation(5, dimensions={"positions": 3, "features": 1})
     F, G = (by_name(theorem, name) for name in "FG")
@@ -133,13 +141,13 @@ MODELS = {
     "norm_scaling": of_norm_scaling, "norm_invariance": of_norm_invariance, "softmax_shift": of_softmax,
     "centring": of_centring,
     "gauge_rotary": of_rotary, "virtual_heads": of_frozen, "channels": of_frozen, "strictly_causal": of_strictly_causal,
-    "causal_composition": of_causal,
+    "causal_composition": of_causal, "triangular_pattern": of_triangular,
 }  # fmt: skip
 SUMS = {
     "resolvent_of_layers": oa.network(oa.atoms("T1 T2 T3", kind="linear")).states,
     "sources": oa.direct_sum(oa.X, oa.K, name="H"),
 }
-ENVIRONMENT = {"L": LENGTH, "c": 7, "heads": 2, "t": 1}
+ENVIRONMENT = {"L": LENGTH, "c": 7, "heads": 2, "t": 1, "a0": 11, "a1": 13, "a2": 17, "a3": 19}
 
 
 @pytest.mark.parametrize("name", [path.stem for path in PATHS])
