@@ -16,7 +16,7 @@ import opalgebra as oa
 from opalgebra.prove import PROOFS
 
 FACTORS = 12
-REPEATS = 5
+REPEATS = 15
 
 
 def main() -> None:
