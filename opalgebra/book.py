@@ -4,15 +4,15 @@ import ast
 from pathlib import Path
 
 from opalgebra.errors import InputError
-from opalgebra.render.document import document, escape
+from opalgebra.render.document import Document, document, escape
 
 
-def book_of_proofs(folder: Path, path: Path) -> Path:
+def book_of_proofs(folder: Path) -> Document:
     """An article of all proofs of a folder: what the docstring of each file says, and its derivation NAME.tex.
 
     InputError for a folder without proofs, or a proof without a derivation: `opalgebra prove all` writes them.
     """
-    items = []
+    items: list[object] = []
     for proof in sorted(folder.glob("*.py")):
         derived = proof.with_suffix(".tex")
         if not derived.is_file():
@@ -26,11 +26,11 @@ def book_of_proofs(folder: Path, path: Path) -> Path:
         ]
     if not items:
         raise InputError(f"there is no proof in {folder}; name the folder where they lie")
-    return document(items, title="Theorems and their derivations").save(path)
+    return document(items, title="Theorems and their derivations")
 
 
 def _paragraph(text: str) -> str:
     """A paragraph of a docstring; what is indented stays as it is written."""
     if text.startswith("    "):
-        return "\\begin{verbatim}\n" + text + "\n\\end{verbatim}"
+        return "{\\footnotesize\\begin{verbatim}\n" + text + "\n\\end{verbatim}}"
     return escape(text)

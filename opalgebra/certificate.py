@@ -26,14 +26,13 @@ from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opalgebra import kernel
+from opalgebra import charges, kernel
 from opalgebra.adjoint import adjoint, transpose
 from opalgebra.atoms import Family
 from opalgebra.commutator import commutator
 from opalgebra.dressing import dressed, source
-from opalgebra.effort import Effort, instantiating
 from opalgebra.errors import InputError, LimitError, OpalgebraError
-from opalgebra.expr import Atom, Operator, as_index, check_operators, children, compose, postorder, terms
+from opalgebra.expr import Atom, Operator, as_index, children, compose
 from opalgebra.facts import (
     Adjoint,
     Causal,
@@ -48,8 +47,7 @@ from opalgebra.facts import (
     Nilpotent,
 )
 from opalgebra.function import function
-from opalgebra.growth import expanded_total
-from opalgebra.indexed import Binder, IndexedSum, Range, ordered_product, ordered_sum
+from opalgebra.indexed import Binder, IndexedSum, Range
 from opalgebra.instances import Members
 from opalgebra.interchange import (
     LONGEST,
@@ -68,13 +66,12 @@ from opalgebra.interchange import (
 )
 from opalgebra.inverse import inverse
 from opalgebra.kernel import Theorem
-from opalgebra.scalar import Symbol, as_scalar, largest_integer, scalar_of, symbol, the_symbol
+from opalgebra.scalar import Symbol, as_scalar, scalar_of, symbol, the_symbol
 from opalgebra.tensor import tensor
 from opalgebra.trace import trace
 
 FORMAT = "opalgebra certificate"
 STEPS = 3_000_000
-LONGEST_SIDE = 500_000
 _FACTS = {found.__name__: found for found in (
     Equal, Linear, Homogeneous, Commute, Idempotent, Nilpotent, Inverse, Adjoint, Causal, Form
 )}  # fmt: skip
@@ -121,19 +118,15 @@ def _parts(item: Any) -> list[Any]:
     if isinstance(item, Family):
         return []
     values = [getattr(item, part.name) for part in fields(item)] if isinstance(item, Fact) else list(item.arguments)
-    found = []
+    found: list[Any] = []
     for value in values:
         if isinstance(value, _ROWS):
             found.append(value)
         elif isinstance(value, Mapping):
             found += [part for pair in value.items() for part in pair if isinstance(part, _ROWS)]
         elif isinstance(value, frozenset):
-            found += _sorted(value)
+            found += sorted(value, key=_order)
     return found
-
-
-def _sorted(facts: frozenset[Fact]) -> list[Fact]:
-    return sorted(facts, key=_order)
 
 
 def _order(fact: Fact) -> tuple[str, ...]:
@@ -283,117 +276,37 @@ _ARGUMENTS = _Sort(_written_argument, _argument, several=True)
 _BINDER, _RANGE, _SUM = (_of_rows(kind, "product or sum") for kind in (Binder, Range, IndexedSum))
 
 
-def _sides(part: Any) -> list[Any]:
-    return [part.lhs, part.rhs] if isinstance(part, Theorem) else [part, part]
-
-
-def _congruence(effort: Effort, build: Callable[..., Operator], *parts: Any) -> None:
-    for side in (0, 1):
-        given = [_sides(part)[side] for part in parts]
-        operators = [part for part in given if isinstance(part, Operator)]
-        if build is add:
-            effort.spend(sum(len(terms(operator)) for operator in operators))
-        check_operators(*(operators if build is not function else operators[:1]))
-        effort.charge(build, *given)
-
-
-def _distribution(effort: Effort, left: Operator, right: Operator) -> None:
-    for total, other, swap in ((left, right, False), (right, left, True)):
-        for _, term in terms(total):
-            effort.charge(compose, *((other, term) if swap else (term, other)))
-
-
-def _dress(effort: Effort, operator: Operator, facts: Any) -> None:
-    effort.spend(6 * effort.weight(operator) << 2 * operator.height)
-
-
-def _distribute(effort: Effort, operator: Operator, facts: Any, unfold: bool) -> bool:
-    effort.weight(operator)
-    longest = max(effort.weight(node) for node in postorder(operator, backgrounds=False))
-    total = expanded_total(operator, facts)
-    effort.spend(total * (1 + longest // 100))
-    return total * longest <= LONGEST_SIDE
-
-
-def _assume(effort: Effort, fact: Fact, *arguments: Any) -> None:
-    operators = [part for part in (*fact.operators, *arguments) if isinstance(part, Operator)]
-    effort.spend(4 * sum(effort.weight(operator) for operator in operators))
-    if isinstance(fact, Nilpotent) and isinstance(fact.power, int):
-        effort.spend(fact.power * sum(effort.weight(operator) for operator in operators))
-
-
-def _instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) -> None:
-    numbers = {key: largest_integer(value) for key, value in values.items() if isinstance(key, Symbol)}
-    operators = [getattr(value, "operator", value) for key, value in values.items() if not isinstance(key, Symbol)]
-    weight = sum(effort.weight(operator) for operator in operators)
-    for operator in (theorem.lhs, theorem.rhs, *(part for fact in theorem.hypotheses for part in fact.operators)):
-        effort.spend(instantiating(effort, operator, numbers, weight))
-
-
-def _under(effort: Effort, theorem: Theorem, binder: Operator, index: Symbol, distance: Symbol | None) -> None:
-    for side in (theorem.lhs, theorem.rhs):
-        effort.charge(ordered_sum, side, scalar_of(index), 1, 1)
-        effort.spend(effort.weight(side) << 2 * side.height)
-
-
-def _binders(effort: Effort, *arguments: Any) -> None:
-    for operator in arguments:
-        if isinstance(operator, Operator):
-            count = len(terms(operator.bodies[0])) if operator.bodies else 1
-            effort.spend(count * effort.weight(operator) << 2 * operator.height)
-
-
-def _split(effort: Effort, whole: Range, depth: Any) -> None:
-    _binders(effort, whole)
-    index = whole.free_index()
-    for lower, upper in ((whole.lower, depth), (as_scalar(depth) + 1, whole.upper)):
-        effort.charge(ordered_product, whole.opened(index), index, lower, upper)
-
-
-def _induction(effort: Effort, base: Theorem, step: Theorem, symbol: Symbol) -> None:
-    for fact in step.hypotheses:
-        for operator in fact.operators:
-            effort.spend(instantiating(effort, operator, {symbol: 1}, 0))
-
-
-def _of_old_sides(effort: Effort, *arguments: Any) -> bool:
-    effort.spend(1)
-    return True
-
-
 class _Rule(NamedTuple):
     """What a rule of the kernel takes, and what charges its steps; true when the sides are surely short when written out."""
 
     make: Callable[..., Theorem]
     sorts: tuple[_Sort, ...]
-    charge: Callable[..., bool | None] = _of_old_sides
+    charge: Callable[..., bool | None] = charges.of_old_sides
 
 
 _RULES = {
     "refl": _Rule(kernel.refl, (_OPERATOR,)),
     "sym": _Rule(kernel.sym, (_THEOREM,)),
     "trans": _Rule(kernel.trans, (_THEOREM, _THEOREM)),
-    "cong": _Rule(kernel.cong, (_BUILD, _ARGUMENTS), _congruence),
-    "right_dist": _Rule(kernel.right_dist, (_OPERATOR, _OPERATOR), _distribution),
-    "left_dist": _Rule(
-        kernel.left_dist, (_OPERATOR, _OPERATOR, _FACTS_USED), lambda effort, left, right, _: _distribution(effort, left, right)
-    ),
-    "dress": _Rule(kernel.dress, (_OPERATOR, _FACTS_USED), _dress),
+    "cong": _Rule(kernel.cong, (_BUILD, _ARGUMENTS), charges.congruence),
+    "right_dist": _Rule(kernel.right_dist, (_OPERATOR, _OPERATOR), charges.distribution),
+    "left_dist": _Rule(kernel.left_dist, (_OPERATOR, _OPERATOR, _FACTS_USED), charges.distribution),
+    "dress": _Rule(kernel.dress, (_OPERATOR, _FACTS_USED), charges.dress),
     "distribute": _Rule(
         lambda operator, facts, unfold: kernel.distribute(operator, facts, unfold=unfold),
         (_OPERATOR, _FACTS_USED, _TRUTH),
-        _distribute,
+        charges.distribute,
     ),
-    "assume": _Rule(kernel.assume, (_FACT, _ARGUMENTS), _assume),
-    "instantiate": _Rule(kernel.instantiate, (_THEOREM, _VALUES), _instantiate),
-    "under": _Rule(kernel.under, (_THEOREM, _BINDER, _SYMBOL, _PERHAPS_SYMBOL), _under),
-    "unfold": _Rule(lambda binder, lower: kernel.unfold(binder, lower=lower), (_BINDER, _TRUTH), _binders),
-    "reindex": _Rule(kernel.reindex, (_RANGE, _WHOLE), _binders),
-    "sum_of_sums": _Rule(kernel.sum_of_sums, (_SUM,), _binders),
-    "sum_right": _Rule(kernel.sum_right, (_SUM, _OPERATOR), _binders),
-    "sum_left": _Rule(kernel.sum_left, (_OPERATOR, _SUM), _binders),
-    "split": _Rule(kernel.split, (_RANGE, _DEPTH), _split),
-    "induction": _Rule(kernel.induction, (_THEOREM, _THEOREM, _SYMBOL), _induction),
+    "assume": _Rule(kernel.assume, (_FACT, _ARGUMENTS), charges.assume),
+    "instantiate": _Rule(kernel.instantiate, (_THEOREM, _VALUES), charges.instantiate),
+    "under": _Rule(kernel.under, (_THEOREM, _BINDER, _SYMBOL, _PERHAPS_SYMBOL), charges.under),
+    "unfold": _Rule(lambda binder, lower: kernel.unfold(binder, lower=lower), (_BINDER, _TRUTH), charges.binders),
+    "reindex": _Rule(kernel.reindex, (_RANGE, _WHOLE), charges.binders),
+    "sum_of_sums": _Rule(kernel.sum_of_sums, (_SUM,), charges.binders),
+    "sum_right": _Rule(kernel.sum_right, (_SUM, _OPERATOR), charges.binders),
+    "sum_left": _Rule(kernel.sum_left, (_OPERATOR, _SUM), charges.binders),
+    "split": _Rule(kernel.split, (_RANGE, _DEPTH), charges.split),
+    "induction": _Rule(kernel.induction, (_THEOREM, _THEOREM, _SYMBOL), charges.induction),
 }
 
 
@@ -402,16 +315,19 @@ def _step(rule: _Rule) -> Callable[..., Theorem]:
 
     def read(reader: Reader, *given: Any) -> Theorem:
         arguments = [sort.read(reader, value) for sort, value in zip(rule.sorts, given) if not sort.several]
-        if rule.sorts[-1].several:
+        several = rule.sorts[-1].several
+        if several:
             arguments += [rule.sorts[-1].read(reader, value) for value in list_of(given[-1], "arguments")]
         try:
             short = rule.charge(reader.effort, *arguments)
             theorem = rule.make(*arguments)
-        except (TypeError, AttributeError, ValueError):
-            raise InputError("the arguments are not those of the rule") from None
+        except (TypeError, AttributeError):
+            if several:
+                raise InputError("the arguments are not those of the rule") from None
+            raise
         for side in () if short else (theorem.lhs, theorem.rhs):
-            if reader.effort.weight(side) > LONGEST_SIDE:
-                raise LimitError(f"a side would have more than {LONGEST_SIDE:,} nodes when it is written out; share less")
+            if reader.effort.weight(side) > charges.LONGEST_SIDE:
+                raise LimitError(f"a side would have more than {charges.LONGEST_SIDE:,} nodes when written out; share less")
         return theorem
 
     return read

@@ -117,7 +117,7 @@ def prove(name: str, folder: Path, book: Path | None) -> int:
     if book is not None:
         from opalgebra.book import book_of_proofs
 
-        book_of_proofs(folder, book)
+        book_of_proofs(folder).save(book)
     return 0
 
 

@@ -16,7 +16,7 @@ from opalgebra.scalar import Symbol
 _REASONS = {
     "right_dist": "sums act pointwise", "left_dist": "linear", "dress": "dressing on the state", "distribute": "distribution",
     "unfold": "recursion", "reindex": "shift of the index", "split": "split", "sum_of_sums": "sum of sums",
-    "sum_right": "sums act pointwise", "sum_left": "linear", "under": "for each index", "refl": "",
+    "sum_right": "sums act pointwise", "sum_left": "linear", "under": "for each index",
 }  # fmt: skip
 
 
@@ -110,4 +110,4 @@ def _reasons(theorem: Theorem) -> Steps[tuple[list[str], list[Fact]]]:
         more, used = yield _reasons(premise)
         words += more
         facts += used
-    return [word for word in words if word], facts if theorem.rule != "instantiate" else []
+    return words, facts if theorem.rule != "instantiate" else []

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from opalgebra.errors import LimitError
 from opalgebra.expr import Operator, check_operators
 from opalgebra.facts import Fact, as_facts
-from opalgebra.growth import largest_expansion
+from opalgebra.growth import largest_expansion, written_count
 from opalgebra.kernel import Theorem, distribute, dress, trans
-from opalgebra.scalar import written_number
 
 LIMIT = 200_000
 
@@ -36,8 +35,7 @@ def expand(operator: Operator, *, facts: Iterable[Fact] = (), unfold: bool = Tru
     count = largest_expansion(subject, declared)
     if limit is not None and count > limit:
         raise LimitError(
-            f"the expansion has {written_number(count)} terms and the limit is {limit:,}; raise it, or keep the product "
-            "factored"
+            f"the expansion has {written_count(count)} terms and the limit is {limit:,}; raise it, or keep the product factored"
         )
     expansion = distribute(subject, declared, unfold=unfold)
     return expansion if proof is None else trans(proof, expansion)

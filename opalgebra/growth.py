@@ -10,12 +10,13 @@ from math import prod
 from opalgebra.commutator import Commutator
 from opalgebra.expr import Compose, Identity, Operator, Sum, Zero, postorder
 from opalgebra.facts import Fact, is_linear
+from opalgebra.scalar import written_number
 
 LARGEST = 10**4000
 
 
 def expanded_count(operator: Operator, facts: Iterable[Fact] = ()) -> int:
-    """The number of terms of `distribute(operator)` before equal terms are collected; exact, without building them."""
+    """The number of terms of `distribute(operator)` before equal terms are collected, without building them."""
     return sum(_growth(operator, list(facts))[operator])
 
 
@@ -27,6 +28,11 @@ def expanded_total(operator: Operator, facts: Iterable[Fact] = ()) -> int:
 def largest_expansion(operator: Operator, facts: Iterable[Fact] = ()) -> int:
     """The same for the part that has most, be it the argument of a nonlinear map or what is inverted."""
     return max(sum(pair) for pair in _growth(operator, list(facts)).values())
+
+
+def written_count(count: int) -> str:
+    """A number of terms in digits, with `at least` where it is `LARGEST` or more."""
+    return f"{'at least ' if count >= LARGEST else ''}{written_number(count)}"
 
 
 def _growth(operator: Operator, declared: list[Fact]) -> dict[Operator, tuple[int, int]]:

@@ -14,31 +14,23 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, final
 
-from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint, transpose
-from opalgebra.commutator import Commutator, commutator
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError
 from opalgebra.expand import expand
 from opalgebra.expr import Compose, Dressed, Identity, Operator, Source, Sum, check_operators, compose
 from opalgebra.facts import Equal, Fact
-from opalgebra.function import FunctionOf, function
 from opalgebra.indexed import Binder
-from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem, assume, cong, refl, sym, trans, under
 from opalgebra.recursion import Steps, without_recursion
-from opalgebra.rewrite import added, without_beginning
+from opalgebra.rewrite import added, rebuilt, without_beginning
 from opalgebra.scalar import fresh_names, symbol, the_symbol
 from opalgebra.simplify import simplify
-from opalgebra.tensor import Tensor, tensor
-from opalgebra.trace import TraceOf, trace
 
-Rule = Theorem | Fact | Callable[[Any], Theorem]
+Known = Theorem | Callable[[Any], Theorem]
+Rule = Known | Fact
 PROOFS: dict[str, Callable[[], Theorem]] = {}
 """What `theorem` has registered, by name."""
-_BUILDERS: dict[type[Operator], Callable[..., Operator]] = {
-    Tensor: tensor, InverseOf: inverse, AdjointOf: adjoint, TransposeOf: transpose, Commutator: commutator
-}  # fmt: skip
 
 
 def rewrite(operator: Operator, rule: Rule, *, at: tuple[int, ...] | None = None) -> Theorem:
@@ -54,17 +46,18 @@ def rewrite(operator: Operator, rule: Rule, *, at: tuple[int, ...] | None = None
     |- [A B = B A] A @ B @ C + C @ A @ B = B @ A @ C + C @ B @ A
     """
     check_operators(operator)
+    known = _theorem(rule)
     if at is not None:
-        return without_recursion(_at(operator, rule, at))
-    if not isinstance(rule, Theorem | Fact):
+        return without_recursion(_at(operator, known, at))
+    if not isinstance(known, Theorem):
         raise InputError(f"{getattr(rule, '__name__', rule)} is no theorem; a function rewrites the part at a path, at=")
-    found = without_recursion(_everywhere(operator, _theorem(rule), {}))
+    found = without_recursion(_everywhere(operator, known, {}))
     if found.rhs is operator:
-        raise InputError(f"nothing in {operator} begins with {_theorem(rule).lhs}; rewrite what stands there as it is written")
+        raise InputError(f"nothing in {operator} begins with {known.lhs}; rewrite what stands there as it is written")
     return found
 
 
-def _theorem(rule: Theorem | Fact) -> Theorem:
+def _theorem(rule: Rule) -> Known:
     return assume(rule) if isinstance(rule, Fact) else rule
 
 
@@ -72,8 +65,6 @@ def _at_head(operator: Operator, rule: Theorem) -> tuple[Theorem, Operator | Non
     """The rule at the beginning of a word, and what follows it there."""
     if rule.lhs is operator:
         return rule, None
-    if isinstance(rule.lhs, Sum | Identity) and not isinstance(operator, Compose):
-        return None
     rest = without_beginning(rule.lhs, operator)
     return None if rest is None else (rule, rest)
 
@@ -97,13 +88,13 @@ def _everywhere(operator: Operator, rule: Theorem, done: dict[Operator, Theorem]
     return proof
 
 
-def _at(operator: Operator, rule: Rule, path: tuple[int, ...]) -> Steps[Theorem]:
+def _at(operator: Operator, rule: Known, path: tuple[int, ...]) -> Steps[Theorem]:
     if not path:
-        if not isinstance(rule, Theorem | Fact):
+        if not isinstance(rule, Theorem):
             return rule(operator)
-        found = _at_head(operator, _theorem(rule))
+        found = _at_head(operator, rule)
         if found is None:
-            raise InputError(f"{operator} stands at this path and does not begin with {_theorem(rule).lhs}; name another")
+            raise InputError(f"{operator} stands at this path and does not begin with {rule.lhs}; name another")
         return found[0] if found[1] is None else cong(compose, *found)
     parts = _inside(operator, rule)
     if not 0 <= path[0] < len(parts):
@@ -112,7 +103,7 @@ def _at(operator: Operator, rule: Rule, path: tuple[int, ...]) -> Steps[Theorem]
     return _congruent(operator, parts, [inner if place == path[0] else refl(part) for place, part in enumerate(parts)])
 
 
-def _inside(operator: Operator, rule: Rule) -> list[Operator]:
+def _inside(operator: Operator, rule: Known) -> list[Operator]:
     """What stands inside an operator; a body is opened at a symbol that nothing else has."""
     if isinstance(operator, Dressed | Source):
         return [operator.state]
@@ -136,11 +127,7 @@ def _congruent(operator: Operator, parts: list[Operator], proofs: list[Theorem])
     if isinstance(operator, Binder):
         (index,) = parts[0].symbols - operator.symbols or {None}
         return refl(operator) if index is None else under(proofs[0], operator, the_symbol(index))
-    if isinstance(operator, TraceOf):
-        return cong(trace, *proofs, *operator.over)
-    if isinstance(operator, FunctionOf):
-        return cong(function, operator.name, *proofs)
-    return cong(_BUILDERS[type(operator)], *proofs)
+    return rebuilt(operator, proofs)
 
 
 def auto(lhs: Operator, rhs: Operator, *, facts: Iterable[Fact] = ()) -> Theorem:
@@ -196,10 +183,10 @@ class Calculation(Displayed):
         here = self.last
         if by is None:
             return auto(here, side, facts=facts), "normal form" if not facts else ", ".join(map(str, facts))
-        if not isinstance(by, Theorem | Fact):
-            first = by(here)
-            return trans(first, auto(first.rhs, side, facts=facts)), _reason(by)
         rule, reason = _theorem(by), _reason(by)
+        if not isinstance(rule, Theorem):
+            first = rule(here)
+            return trans(first, auto(first.rhs, side, facts=facts)), reason
         for one in (rule, sym(rule)):
             if one.lhs is here and one.rhs is side:
                 return one, reason

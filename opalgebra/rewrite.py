@@ -5,11 +5,13 @@ visits the terms of sums and the factors that are sums, and enters no background
 the constructors of `expr`, so what is put in is a map of the same spaces, and linear where what it replaces was.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, TypeVar
 
+from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint, transpose
+from opalgebra.commutator import Commutator, commutator
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError, NotLinearError, SpaceError
 from opalgebra.expr import (
@@ -28,9 +30,13 @@ from opalgebra.expr import (
     postorder,
     terms,
 )
+from opalgebra.function import FunctionOf, function
+from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem, cong, left_dist, refl, right_dist, sym, trans
 from opalgebra.matching import LIMIT, Pattern, Reader, as_pattern, budget_of, first_factor, later_factors, search
 from opalgebra.recursion import Steps, without_recursion
+from opalgebra.tensor import Tensor, tensor
+from opalgebra.trace import TraceOf, trace
 
 Put = TypeVar("Put")
 Head = Callable[[Operator], tuple[Put, Operator | None] | None]
@@ -187,6 +193,20 @@ def added(theorems: list[Theorem]) -> Theorem:
         pairs = zip(theorems[::2], theorems[1::2])
         theorems = [*(cong(add, one, other) for one, other in pairs), *theorems[len(theorems) // 2 * 2 :]]
     return theorems[0]
+
+
+_BUILDERS: dict[type[Operator], Callable[..., Operator]] = {
+    Tensor: tensor, InverseOf: inverse, AdjointOf: adjoint, TransposeOf: transpose, Commutator: commutator
+}  # fmt: skip
+
+
+def rebuilt(letter: Operator, parts: Sequence[Theorem]) -> Theorem:
+    """By congruence, from equations of the parts of a letter, the equation of the letter."""
+    if isinstance(letter, TraceOf):
+        return cong(trace, *parts, *letter.over)
+    if isinstance(letter, FunctionOf):
+        return cong(function, letter.name, *parts)
+    return cong(_BUILDERS[type(letter)], *parts)
 
 
 def _on_the_right(factor: Operator, total: Operator) -> Theorem:

@@ -17,24 +17,18 @@ from math import gcd, lcm
 from operator import add
 from typing import Any
 
-from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint, transpose
 from opalgebra.atoms import Family
-from opalgebra.commutator import Commutator, commutator
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, check_operators, compose, factors, postorder, terms
 from opalgebra.facts import Adjoint as AdjointFact
 from opalgebra.facts import Causal, Commute, Fact, Form, Homogeneous, Inverse, Linear, as_facts, is_member, is_positive
-from opalgebra.function import FunctionOf, function
-from opalgebra.growth import largest_expansion
+from opalgebra.growth import largest_expansion, written_count
 from opalgebra.indexed import Binder, IndexedSum
-from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem, assume, cong, distribute, refl, sum_left, sum_of_sums, sum_right, sym, trans, under
 from opalgebra.matching import first_factor, later_factors
 from opalgebra.recursion import Steps, without_recursion
-from opalgebra.rewrite import Head, added, longest_first, without_beginning
-from opalgebra.scalar import Polynomial, Scalar, as_scalar, fresh_names, scalar_of, symbol, the_symbol, written_number
-from opalgebra.tensor import Tensor, tensor
-from opalgebra.trace import TraceOf, trace
+from opalgebra.rewrite import Head, added, longest_first, rebuilt, without_beginning
+from opalgebra.scalar import Polynomial, Scalar, as_scalar, fresh_names, scalar_of, symbol, the_symbol
 
 LIMIT = 10_000
 TERMS = 200_000
@@ -55,7 +49,7 @@ def simplify(operator: Operator, *, facts: Iterable[Fact] = (), limit: int | Non
     given = list(as_facts(facts))
     if limit is not None and (count := largest_expansion(operator, given)) > TERMS:
         raise LimitError(
-            f"what is simplified would first be expanded to {written_number(count)} terms, and {TERMS:,} is the limit; "
+            f"what is simplified would first be expanded to {written_count(count)} terms, and {TERMS:,} is the limit; "
             "use limit=None for none"
         )
     return without_recursion(_Simplifier(given, limit).reduced(operator))
@@ -257,19 +251,7 @@ class _Simplifier:
             parts.append((yield self.reduced(part)))  # noqa: PERF401
         if all(part.lhs is part.rhs for part in parts):
             return refl(letter)
-        return _rebuilt(letter, parts)
-
-
-def _rebuilt(letter: Operator, parts: list[Theorem]) -> Theorem:
-    """By congruence, the letter with other parts."""
-    builders: dict[type[Operator], Any] = {
-        Tensor: tensor, InverseOf: inverse, AdjointOf: adjoint, TransposeOf: transpose, Commutator: commutator
-    }  # fmt: skip
-    if isinstance(letter, TraceOf):
-        return cong(trace, parts[0], *letter.over)
-    if isinstance(letter, FunctionOf):
-        return cong(function, letter.name, parts[0])
-    return cong(builders[type(letter)], *parts)
+        return rebuilt(letter, parts)
 
 
 def _is_word(operator: Operator) -> bool:

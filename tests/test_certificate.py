@@ -222,8 +222,8 @@ def test_the_module_replays_files_with_the_kernel_and_what_is_below_it_alone(tmp
     assert first == f"{good}: proved in {first.split()[3]} steps, 8 hypotheses"
     status, *modules = second.split()
     assert status == "0"
-    core = "adjoint atoms commutator display dressing effort errors expr facts function growth indexed instances interchange "
-    core += "inverse kernel recursion scalar space tensor trace"
+    core = "adjoint atoms charges commutator display dressing effort errors expr facts function growth indexed instances "
+    core += "interchange inverse kernel recursion scalar space tensor trace"
     assert {m for m in modules if m.startswith("opalgebra.")} == {f"opalgebra.{name}" for name in core.split()}
     foreign = ("torch", "numpy", "sympy", "lark", "click", "networkx", "transformers")
     assert not {m for m in modules if m.split(".")[0] in foreign}

@@ -229,3 +229,13 @@ def test_an_inverse_of_a_nonlinear_map_has_no_dressing():
     for ask in (lambda: expand(oa.inverse(1 - F) @ x), lambda: oa.dressed(oa.inverse(1 - F), x)):
         with pytest.raises(oa.NotLinearError, match="has no dressing; name it as one nonlinear atom"):
             ask()
+
+
+def test_an_expansion_of_more_terms_than_can_be_counted_is_refused_at_once():
+    A = oa.Atom("A", kind="linear")
+    shared = A
+    for _ in range(60):
+        shared = shared @ shared + A
+    for act in (oa.expand, oa.simplify):
+        with pytest.raises(oa.LimitError, match=r"at least 1.00...e4000 terms"):
+            act(shared)

@@ -121,4 +121,4 @@ def test_theorems_take_multiples_of_operators_and_zero(scale):
     assert counterexample(oa.instantiate(series, {L: 3}).lhs, series.rhs, environment={"L": 3, "g": 5}) is None
     states = oa.network_states(oa.network([A, scaled]))
     assert counterexample(pushed.lhs, pushed.rhs, environment={"g": 5}) is None
-    assert states.rhs is not None and len(oa.expand(states.rhs).rhs.terms) == (3 if scale != 0 else 2)
+    assert len(oa.expand(states.rhs).rhs.terms) == (3 if scale != 0 else 2)

@@ -232,9 +232,10 @@ def _chain(chain: Chain, notation: Notation) -> str:
     facts = [_fact(fact) for line in chain.lines for fact in line.facts]
     written, stated = write_stated(notation, [chain.start, *(line.side for line in chain.lines)], facts)
     shown = iter(stated)
-    reasons = [
-        ",\\ ".join([*(rf"\text{{{word}}}" for word in line.words), *(next(shown) for _ in line.facts)]) for line in chain.lines
-    ]
+    reasons = []
+    for line in chain.lines:
+        words = [rf"\text{{{word}}}" for word in line.words]
+        reasons.append(r",\ ".join([*words, *(next(shown) for _ in line.facts)]))
     first, *sides = written.lines
     rows = _rows(first, "&", r"\notag")
     for side, reason in zip(sides, reasons):
