@@ -59,9 +59,10 @@ def assume(effort: Effort, fact: Fact, *arguments: Any) -> None:
 
 
 def instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) -> None:
+    """A state that is put for another is shared, and none of its parts is made again."""
     numbers = {key: largest_integer(value) for key, value in values.items() if isinstance(key, Symbol)}
     operators = [getattr(value, "operator", value) for key, value in values.items() if not isinstance(key, Symbol)]
-    weight = sum(effort.weight(operator) for operator in operators)
+    weight = sum(len(terms(put)) if put.is_state else effort.weight(put) for put in operators)
     for operator in (theorem.lhs, theorem.rhs, *(part for fact in theorem.hypotheses for part in fact.operators)):
         effort.spend(instantiating(effort, operator, numbers, weight))
 

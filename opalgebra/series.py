@@ -22,6 +22,8 @@ from opalgebra.display import Displayed
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Identity, Operator, linear_combination, ordered_product
+from opalgebra.kernel import Theorem
+from opalgebra.ladder import Step, climbed, ladder_theorem
 from opalgebra.scalar import is_natural
 from opalgebra.space import ONE, Kind, X
 
@@ -327,6 +329,51 @@ class Series(Displayed):
                 born = self._born(stage, emitter)
                 for rank in range(count):
                     yield self.propagator(self._selection(stage.number, left, rank), stage.number) @ born
+
+    @cached_property
+    def _steps(self) -> tuple[Step, ...]:
+        """Each stage, dressed by the state before it, with its sources by order."""
+        steps = []
+        for stage, counted in zip(self.stages, self.counted):
+            born: tuple[list[Operator], list[Operator]] = ([], [])
+            for branch in stage.branches:
+                for vertex in branch.vertices:
+                    born[vertex in counted].append(self._born(stage, vertex))
+                if branch.after is not None:
+                    born[0].append(self._born(stage, branch.after))
+            if stage.after is not None:
+                born[0].append(self._born(stage, stage.after))
+            line, through = ordered_product(self._passing[stage.number - 1], space=X), self._line(stage)
+            chosen = through @ self.dressed_vertex(stage, counted) if counted else None
+            uncounted, own = (linear_combination(((1, part) for part in parts), ONE, X) for parts in born)
+            steps.append(Step(stage.factor, line, chosen, (uncounted, own)))
+        return tuple(steps)
+
+    @cached_property
+    def unexpanded(self) -> tuple[Operator, ...]:
+        """The states `S[k]` as the recurrence `y_k <- line @ y_k + counted @ y_{k-1} + sources` gives them, not written out.
+
+        They share their parts, so that thirty layers have them in seconds. InputError for a truncated series.
+        """
+        self._refuse_truncated()
+        orders: tuple[Operator, ...] = (self.states[0],)
+        for step in self._steps:
+            orders = climbed(orders, step)
+        return orders
+
+    def theorem(self) -> Theorem:
+        """`states[-1] = sum over k of S[k]`, with each `S[k]` as in `unexpanded`, proved. InputError for a truncated series.
+
+        >>> import opalgebra as oa
+        >>> print(oa.transformer(1, norms="absorbed").dyson().theorem())  # doctest: +ELLIPSIS
+        |- (1 + F1) @ x1 = x + ... where x1 = (1 + A1) @ x
+        """
+        self._refuse_truncated()
+        return ladder_theorem(self.states[0], self._steps)
+
+    def _refuse_truncated(self) -> None:
+        if not self.is_exact:
+            raise InputError(f"a series truncated at order {self.order} is not the state; leave out order=")
 
     @cached_property
     def undressed(self) -> tuple[Operator, ...]:

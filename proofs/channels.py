@@ -11,6 +11,6 @@ from opalgebra import Theorem, dressed, frozen_forms, simplify, theorem, transfo
 @theorem
 def channels() -> Theorem:
     """The form of dressed attention in the frozen split, on both sides of a weight that acts on the features alone."""
-    T = transformer(1)
+    T = transformer(1, norms="absorbed")
     vertex = dressed(T.attention[1], T.x[0])
     return simplify(vertex, facts=frozen_forms(vertex))

@@ -12,6 +12,6 @@ from opalgebra import Theorem, dressed, frozen_forms, simplify, theorem, transfo
 @theorem
 def virtual_heads() -> Theorem:
     """The frozen split gives each head as a tensor product, and these compose factor by factor."""
-    T = transformer(2, heads=2)
+    T = transformer(2, heads=2, norms="absorbed")
     word = dressed(T.head[2, 1], T.x[2]) @ dressed(T.head[1, 0], T.x[0])
     return simplify(word, facts=frozen_forms(word))

@@ -18,6 +18,7 @@ from opalgebra.powers import Coefficients
 from opalgebra.scalar import Scalar, Symbol, is_negative, scalar_of
 
 SUM, PRODUCT, FACTOR = range(3)
+LONGEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def _added(line: str) -> str:
 def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[int, ...]]]:
     """Names for the composite states that dressings refer to, inner ones first.
 
-    `(1 + F2) @ (1 + F1) @ x` becomes x2. A background `N @ s` with one atom N is written out and only s is named.
+    `(1 + F2) @ (1 + F1) @ x` becomes x2. A background `N @ s` with one atom N is written out and only s is named. Where all
+    would have more than `LONGEST` letters, states that stand in several places are named too.
     """
     referred: dict[Operator, None] = {}
     for node in postorder(*operators, backgrounds=True):
@@ -115,6 +117,7 @@ def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[in
                 state = state.right
             if not isinstance(state, Atom):
                 referred[state] = None
+    referred |= dict.fromkeys(_shared(*operators))
     taken = {atom.name for operator in operators for atom in operator.atoms}
     taken |= {symbol.name for operator in operators for symbol in operator.symbols}
     order = [node for node in postorder(*operators, *referred, backgrounds=True) if node in referred]
@@ -130,6 +133,18 @@ def name_backgrounds(*operators: Operator) -> dict[Operator, tuple[str, tuple[in
         taken.add(base + "_".join(map(str, indices)))
         names[state] = (base, indices)
     return names
+
+
+def _shared(*operators: Operator) -> list[Operator]:
+    """The states that stand in several places of what is too long when it is written out."""
+    lengths: dict[Operator, int] = {}
+    places: Counter[Operator] = Counter()
+    for node in postorder(*operators, backgrounds=False):
+        lengths[node] = 1 + sum(lengths[part] for part in node.parts)
+        places.update(node.parts)
+    if sum(lengths[operator] for operator in operators) <= LONGEST:
+        return []
+    return [node for node, count in places.items() if count > 1 and isinstance(node, Sum | Compose) and node.is_state]
 
 
 def sorted_terms(operator: Sum, order: tuple[Operator, ...] = ()) -> list[tuple[Scalar, Operator]]:
