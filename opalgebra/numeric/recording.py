@@ -321,7 +321,7 @@ class _Layer:
             current = handed[0]
             gave, since = current.gave, current.end
         if current is None or gave is None or not self._is_added(gave):
-            raise refusal(self.network, f"the {name} of layer {self.number} is not a module whose output is added to the stream")
+            raise refusal(self.network, f"the {name} of layer {self.number} is no module whose output is added to the stream")
         return (fits[0] if fits else None), current
 
     def _is_plain(self, call: Call) -> bool:

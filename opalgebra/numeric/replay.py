@@ -20,8 +20,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from opalgebra.errors import ModelError
+from opalgebra.numeric import recording as seen
 from opalgebra.numeric.faithful import faithful
-from opalgebra.numeric.recording import Applied, Call, Recorder, Vertex, first_tensor, kind_of, layers, name_of, refusal, vertices
+from opalgebra.numeric.recording import Applied, Call, Recorder, Vertex, first_tensor, kind_of, name_of, refusal
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,6 @@ class Recording:
     vertices: tuple[Vertex, ...]
     layers: tuple[Call, ...]
     applied: tuple[Applied, ...]
-    modules: tuple[torch.nn.Module, ...]
     inner: int
     constant: frozenset[str] = frozenset()
 
@@ -75,13 +75,10 @@ def record(network: torch.nn.Module, given: Tensor, *, constant: Sequence[str] =
     recorder = Recorder(network)
     with faithful(network), _without_fast_path(), _hooked(recorder.hooks()), recorder:
         forward(network, given)
-    found = layers(recorder)
-    ends = [vertex for number, call in enumerate(found, start=1) for vertex in vertices(recorder, number, call)]
-    inside = {id(call.module): call.module for call in recorder.calls for layer in found if layer.holds(call.start)}
+    found = seen.layers(recorder)
+    ends = [vertex for number, call in enumerate(found, start=1) for vertex in seen.vertices(recorder, number, call)]
     inner = sum(size for time, size in recorder.products if any(layer.holds(time) for layer in found))
-    return Recording(
-        network, given, tuple(ends), tuple(found), tuple(recorder.applied), tuple(inside.values()), inner, frozenset(constant)
-    )
+    return Recording(network, given, tuple(ends), tuple(found), tuple(recorder.applied), inner, frozenset(constant))
 
 
 def forward(network: torch.nn.Module, given: Tensor) -> Any:
@@ -226,10 +223,9 @@ class _Nth:
 
 @contextmanager
 def _hooked(handles: Iterator[Any]) -> Iterator[None]:
-    made = []
+    made: list[Any] = []
     try:
-        for handle in handles:
-            made.append(handle)
+        made.extend(handles)
         yield
     finally:
         for handle in made:
