@@ -77,8 +77,7 @@ class Agreement:
             f"counting {self.counting}: {VERDICTS[self.holds]}   residual {self.residual:.2e}   bound {self.bound:.2e}   "
             f"condition {self.condition:.3g}   worst: {self.what} {self.order} at token {self.token} of row {self.row}"
         )
-        orders = ", ".join(map(str, self.too_small))
-        return text + (f"   orders too small to tell: {orders}" if orders else "")
+        return text + (f"   orders too small to tell: {_ranges(self.too_small)}" if self.too_small else "")
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ def _check_vertices(recording: Recording, binding: Bound) -> None:
     if own != theirs:
         raise ModelError(
             f"the forward of {binding.model.name} has {len(own)} vertices, {_named(own)}, and the binding has {len(theirs)}, "
-            f"{_named(theirs)}; bind without heads=True, with an adapter that describes this model"
+            f"{_named(theirs)}; bind it with an adapter that describes this model"
         )
 
 
@@ -189,7 +188,7 @@ def _both(orders: OracleOrders) -> Tensor:
 def _compare(counting: str, own: OracleOrders, theirs: Any, binding: Bound) -> Agreement:
     """The agreement of one counting."""
     count = max(len(own.parts), len(theirs.parts))
-    parts = _padded(own.parts, count), _padded(theirs.parts.to(own.parts), count)
+    parts = _padded(own.parts.double(), count), _padded(theirs.parts.to(own.parts.device).double(), count)
     sources = _padded(own.source_norms, count), _padded(_by_order(theirs.source_norms, binding).to(own.source_norms), count)
     difference = torch.stack([own.relative(parts[0] - parts[1]), (sources[0] - sources[1]).abs()])
     allowed = _both(own)
@@ -211,6 +210,13 @@ def _compare(counting: str, own: OracleOrders, theirs: Any, binding: Bound) -> A
         token=token,
         too_small=tuple(small),
     )
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`3, 7 to 12` for the numbers 3, 7, 8 ... 12."""
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    return ", ".join(str(start) if start == end else f"{start} to {end}" for start, end in zip(starts, ends))
 
 
 def _padded(orders: Tensor, count: int) -> Tensor:

@@ -13,6 +13,7 @@ Where this finds no answer, or more than one, the network is refused.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -151,7 +152,7 @@ class Recorder(TorchFunctionMode):
                 kept = result.clone() if isinstance(result, Tensor) else result
                 if kind == "choice" and isinstance(result, tuple):
                     kept = tuple(part.clone() for part in result)
-                self.applied.append(Applied(kind, name, time, self.open[-1], function, given, result, kept))
+                self.applied.append(Applied(kind, name, time, self.open[-1], partial(function, **kwargs), given, result, kept))
             if name in ("add", "mul"):
                 self._sum_or_product(name, time, args, kwargs, result)
             inner = _inner(name, (*args, *kwargs.values()))
@@ -312,6 +313,8 @@ class _Layer:
             and not any(call.holds(time) for time in (*self.sums, *foreign))
             and not any(last < time < call.end for time in self.norms)
         ]
+        if not fits and len(items) > 1:
+            raise refusal(self.network, f"the {name} of layer {self.number} is in more than one module")
         current = fits[0] if fits else None
         gave, since = (current.gave, current.end) if current else (items[-1].gave, last)
         while True:
