@@ -1,7 +1,8 @@
 """Whether the orders of a binding are those of the oracle, where they first differ, and what the comparison cannot tell.
 
 Each order at each token, and its source-born part, is compared as a vector (the source-born part by its norm) under
-`lambda sqrt(m) u` times the sum of the norms of all orders, m the inner dimensions of both computations.
+`lambda sqrt(m) u` times the sum of the norms of all orders, m the inner dimensions of both computations, and times what a
+softmax makes of the errors of its logits, since each computes its patterns for itself.
 
 A part that could be wrong without being seen is named, and no verdict is given on it: an order or a vertex below the bound;
 a norm whose weights are all one or a bias that is all zero, since reading it and not reading it give the same numbers; a
@@ -182,7 +183,23 @@ def _named(vertices: list[tuple[int, str]]) -> str:
 
 def _both(orders: OracleOrders) -> Tensor:
     """(batch, tokens): how far rounding may take two computations of the same orders apart, over the last state."""
-    return roundoff.probable(2 * orders.recording.inner, orders.parts.dtype) * orders.condition
+    recording = orders.recording
+    return roundoff.probable(2 * recording.inner, orders.parts.dtype) * orders.condition * _sharpness(recording)
+
+
+def _sharpness(recording: Recording) -> float:
+    """How much larger the relative error of a softmax is than that of its logits l: `1 + max over rows 2 sum p (1 - p) |l|`.
+
+    A softmax p moves by `p_j (d_j - sum p d)` when logits move by d, so that with `|d_j| <= e |l_j|` its entries move by at
+    most `2 e sum p (1 - p) |l|` in all. Logits that a fused function keeps to itself are not seen.
+    """
+    largest = 0.0
+    for item in recording.applied:
+        if item.kind == "pattern" and any(layer.holds(item.time) for layer in recording.layers):
+            pattern = item.kept.double()
+            moved = pattern * (1 - pattern) * torch.where(pattern > 0, item.args[0].double().abs(), 0.0)
+            largest = max(largest, 2 * moved.sum(-1).max().item())
+    return 1 + largest
 
 
 def _compare(counting: str, own: OracleOrders, theirs: Any, binding: Bound) -> Agreement:

@@ -146,7 +146,9 @@ def test_the_binding_of_any_llama_agrees_with_its_own_modules(network, ids, spli
     assert found.first_difference is None
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name in models.FAMILIES])
+@pytest.mark.parametrize(
+    "name", [name for name in FAMILIES if getattr(transformers, FAMILIES[name][1]).model_type in models.FAMILIES]
+)
 def test_every_family_with_an_adapter_agrees(name):
     found = check_model(family(name))
     assert found.holds is True, str(found)
@@ -237,8 +239,8 @@ class Adapter:
 )
 def test_an_adapter_that_reads_a_parameter_wrongly_is_found_in_its_layer(name, suffix, change):
     network, ids = network_and_input(name)
-    assert agreement(network, Adapter(network, ids, name)).holds is True
-    found = agreement(network, Adapter(altered(network, suffix, change), ids, name))
+    assert agreement(network, Adapter(network, ids, name), ["all"]).holds is True
+    found = agreement(network, Adapter(altered(network, suffix, change), ids, name), ["all"])
     assert found.holds is False
     assert ("norms on the stream" if name == "bert" else "of layer 1 (stage") in found.first_difference
 
@@ -295,7 +297,7 @@ def lost_source(binding):
 )
 def test_a_dressing_that_is_wrong_is_found_at_its_stage(mistake, where):
     network, binding = bound_llama()
-    assert agreement(network, binding).holds is True
+    assert agreement(network, binding, ["all"]).holds is True
     found = agreement(network, mistake(binding))
     assert found.holds is False and where in found.first_difference
     assert "does not hold" in str(found) and f"first difference: {where}" in str(found)
@@ -360,11 +362,11 @@ def test_a_hook_that_changes_a_block_is_found():
 
 def test_what_the_record_says_it_would_catch_is_caught():
     network, binding = bound_llama()
-    caught = agreement(network, binding).would_catch
+    caught = agreement(network, binding, ["all"]).would_catch
     assert list(caught) == [f"{kind} of layer {layer}" for layer in (1, 2) for kind in ("attention", "feed-forward network")]
     for name, vertex in zip(caught, [vertex for stage in binding.T.stages for vertex in stage.vertices]):
-        assert agreement(network, plant(binding, vertex, 3 * caught[name])).holds is False
-        assert agreement(network, plant(binding, vertex, caught[name] / 100)).holds is True
+        assert agreement(network, plant(binding, vertex, 3 * caught[name]), ["all"]).holds is False
+        assert agreement(network, plant(binding, vertex, caught[name] / 100), ["all"]).holds is True
 
 
 # What cannot be told is said.
@@ -549,7 +551,7 @@ def test_the_orders_of_minilm_add_up_to_its_last_state_with_the_published_condit
 def test_smollm2_agrees_with_its_own_modules(smollm2, bound):
     found = agreement(smollm2.network, bound)
     assert found.holds is True and all(part.residual < part.bound / 3 for part in found.agreements)
-    assert max(found.would_catch.values()) < 1e-8
+    assert max(found.would_catch.values()) < 1e-7
 
 
 @pytest.mark.models
