@@ -27,7 +27,7 @@ VERDICTS = {True: "holds", False: "does not hold", None: "cannot tell"}
 SPLITS = {"attention": ("frozen", "source"), "ffn": ("gate", "source")}
 
 
-class Bound(Protocol):
+class BoundModel(Protocol):
     """What is asked of a binding."""
 
     @property
@@ -134,7 +134,7 @@ class ModelCheck:
     __repr__ = __str__
 
 
-def agreement(network: torch.nn.Module, binding: Bound, countings: Sequence[str] = tuple(COUNTINGS)) -> ModelCheck:
+def agreement(network: torch.nn.Module, binding: BoundModel, countings: Sequence[str] = tuple(COUNTINGS)) -> ModelCheck:
     """The orders of a binding against those of the oracle, on the binding's input and split. See the module.
 
     InputError for a split that the oracle does not know; ModelError when it cannot say how the network is built, or when
@@ -167,7 +167,7 @@ def agreement(network: torch.nn.Module, binding: Bound, countings: Sequence[str]
     )
 
 
-def _check_vertices(recording: Recording, binding: Bound) -> None:
+def _check_vertices(recording: Recording, binding: BoundModel) -> None:
     own = sorted((vertex.layer, vertex.kind) for vertex in recording.vertices)
     theirs = sorted((stage.layer, str(branch.kind)) for stage in binding.T.stages for branch in stage.branches)
     if own != theirs:
@@ -202,7 +202,7 @@ def _sharpness(recording: Recording) -> float:
     return 1 + largest
 
 
-def _compare(counting: str, own: OracleOrders, theirs: Any, binding: Bound) -> Agreement:
+def _compare(counting: str, own: OracleOrders, theirs: Any, binding: BoundModel) -> Agreement:
     """The agreement of one counting."""
     count = max(len(own.parts), len(theirs.parts))
     parts = _padded(own.parts.double(), count), _padded(theirs.parts.to(own.parts.device).double(), count)
@@ -242,7 +242,7 @@ def _padded(orders: Tensor, count: int) -> Tensor:
     return padded
 
 
-def _by_order(figures: Any, binding: Bound) -> Tensor:
+def _by_order(figures: Any, binding: BoundModel) -> Tensor:
     """(orders, batch, tokens) of figures that have their batch in front, or none."""
     array = torch.as_tensor(figures)
     return (array if binding.has_batch else array[None]).movedim(1, 0)
@@ -258,7 +258,7 @@ def _caught(recording: Recording, allowed: Tensor) -> dict[str, float]:
     return caught
 
 
-def _first_difference(recording: Recording, binding: Bound, orders: OracleOrders, allowed: Tensor) -> str | None:
+def _first_difference(recording: Recording, binding: BoundModel, orders: OracleOrders, allowed: Tensor) -> str | None:
     """The first stage s such that order 0 differs when the vertices of all later stages are counted."""
     stages = binding.T.stages
     place = {(str(branch.kind), stage.layer): stage.number for stage in stages for branch in stage.branches}
