@@ -14,7 +14,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading and binding
-    conformance, testing                    declared facts checked on functions of arrays; planted errors
+    conformance, testing                    declared facts checked on functions of arrays; models checked; planted errors
     plot, report, cli                       figures, documents, the command line
 """
 
