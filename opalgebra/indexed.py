@@ -280,13 +280,16 @@ def _written(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> list
 def _bind(binder: type[Binder], body: Operator, symbol: Symbol, *rest: Index | Operator) -> Operator:
     bodies = [body, *(part for part in rest if isinstance(part, Operator))]
     level = 1 + max(part.height for part in bodies)
-    for part in bodies:
-        if bound_symbol(level) in part.symbols and symbol != bound_symbol(level):
-            raise InputError(f"{part} has an index that a product or sum binds; open its body at a symbol of your own")
-    bound = {symbol: scalar_of(bound_symbol(level))}
-    fields = (at(body, bound), level, *(at(part, bound) if isinstance(part, Operator) else part for part in rest))
+    bound = bound_symbol(level)
+    if symbol != bound:
+        for part in bodies:
+            if bound in part.symbols:
+                raise InputError(f"{part} has an index that a product or sum binds; open its body at a symbol of your own")
+        index = {symbol: scalar_of(bound)}
+        body = at(body, index)
+        rest = tuple(at(part, index) if isinstance(part, Operator) else part for part in rest)
     is_linear = all(part.is_linear for part in bodies)
-    return binder._intern(fields, body.domain, body.codomain, is_linear, level=level)
+    return binder._intern((body, level, *rest), body.domain, body.codomain, is_linear, level=level)
 
 
 def _natural(lower: Index | Scalar) -> None:

@@ -51,7 +51,8 @@ class Polynomial:
     def _make(terms: Iterable[tuple[Monomial, Fraction]]) -> "Scalar":
         collected: dict[Monomial, Fraction] = {}
         for monomial, coefficient in terms:
-            collected[monomial] = collected.get(monomial, Fraction(0)) + coefficient
+            before = collected.get(monomial)
+            collected[monomial] = coefficient if before is None else before + coefficient
         kept = tuple(sorted(((m, c) for m, c in collected.items() if c), key=_reading_order))
         for found in (symbol for m, _ in kept for symbol, exponent in m if exponent < 0 and symbol.sort != "positive"):
             raise InputError(f"1/{found.name} was asked, but {found.name} may be zero; declare it with positive=True")
@@ -122,6 +123,8 @@ class Polynomial:
 
     def at(self, values: Mapping[Symbol, "Scalar"]) -> "Scalar":
         """The scalar with values in place of some symbols. InputError where a symbol to a negative power becomes zero."""
+        if values.keys().isdisjoint(self.symbols):
+            return self
         total: Scalar = Fraction(0)
         for monomial, coefficient in self.terms:
             product: Scalar = coefficient
