@@ -30,7 +30,9 @@ def book_of_proofs(folder: Path) -> Document:
 
 
 def _paragraph(text: str) -> str:
-    """A paragraph of a docstring; what is indented stays as it is written."""
+    """A paragraph of a docstring; what is indented stays as it is written, in letters that are small enough for its lines."""
     if text.startswith("    "):
-        return "{\\footnotesize\\begin{verbatim}\n" + text + "\n\\end{verbatim}}"
+        longest = max(map(len, text.split("\n")))
+        size = "footnotesize" if longest <= 85 else "scriptsize"
+        return f"{{\\{size}\\begin{{verbatim}}\n{text}\n\\end{{verbatim}}}}"
     return escape(text)

@@ -100,7 +100,7 @@ def prove(name: str, folder: Path, book: Path | None) -> int:
     from opalgebra.certificate import certificate
     from opalgebra.errors import InputError
     from opalgebra.files import write_text
-    from opalgebra.prove import PROOFS
+    from opalgebra.prove import CITED, PROOFS
     from opalgebra.render.latex import latex
 
     paths = sorted(folder.glob("*.py")) if name == "all" else [folder / f"{name}.py"]
@@ -110,9 +110,13 @@ def prove(name: str, folder: Path, book: Path | None) -> int:
         runpy.run_path(str(path))
         if path.stem not in PROOFS:
             raise InputError(f"{path} registers no theorem {path.stem}; put @theorem before a function of this name")
-        theorem = PROOFS[path.stem]()
+        for other in (folder / f"{name}.py" for name in CITED[path.stem]):
+            if not other.is_file():
+                raise InputError(f"{path} cites {other.stem}, and there is no {other}; write it, or cite another")
+            runpy.run_path(str(other))
+        theorem, cited = PROOFS[path.stem](), {name: PROOFS[name]() for name in CITED[path.stem]}
         write_text(path.with_suffix(".json"), certificate(theorem))
-        write_text(path.with_suffix(".tex"), latex(theorem, derivation=True) + "\n")
+        write_text(path.with_suffix(".tex"), latex(theorem, derivation=True, cited=cited) + "\n")
         click.echo(f"{path.stem}: {theorem}")
     if book is not None:
         from opalgebra.book import book_of_proofs

@@ -12,7 +12,7 @@ state, and elsewhere the number of a part.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, final
+from typing import Any, final, overload
 
 from opalgebra.display import Displayed
 from opalgebra.dressing import dressed, source
@@ -29,8 +29,11 @@ from opalgebra.simplify import simplify
 
 Known = Theorem | Callable[[Any], Theorem]
 Rule = Known | Fact
-PROOFS: dict[str, Callable[[], Theorem]] = {}
+Proof = Callable[[], Theorem]
+PROOFS: dict[str, Proof] = {}
 """What `theorem` has registered, by name."""
+CITED: dict[str, tuple[str, ...]] = {}
+"""The theorems that the derivation of each cites."""
 
 
 def rewrite(operator: Operator, rule: Rule, *, at: tuple[int, ...] | None = None) -> Theorem:
@@ -234,10 +237,25 @@ def calc(start: Operator, *, goal: Operator | None = None) -> Calculation:
     return Calculation(start, (), goal)
 
 
-def theorem(prove: Callable[[], Theorem]) -> Callable[[], Theorem]:
+@overload
+def theorem(prove: Proof) -> Proof: ...
+
+
+@overload
+def theorem(*, cites: Iterable[str]) -> Callable[[Proof], Proof]: ...
+
+
+def theorem(prove: Proof | None = None, *, cites: Iterable[str] = ()) -> Proof | Callable[[Proof], Proof]:
     """Registers a function without arguments that proves a theorem, under its name: `@theorem` in a file of proofs.
 
-    `opalgebra prove` runs such files and writes the certificate and the derivation beside each.
+    `opalgebra prove` runs such files and writes the certificate and the derivation beside each. With `cites`, names of other
+    theorems of the folder, the derivation refers to what is proved by induction there.
     """
-    PROOFS[prove.__name__] = prove
+    if prove is None:
+        return lambda given: _registered(given, tuple(cites))
+    return _registered(prove, ())
+
+
+def _registered(prove: Proof, cites: tuple[str, ...]) -> Proof:
+    PROOFS[prove.__name__], CITED[prove.__name__] = prove, cites
     return prove

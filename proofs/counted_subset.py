@@ -1,7 +1,7 @@
 """Counting some vertices and resumming the rest gives the full series, at any depth.
 
-    sum_{n=0..L} (C at n depths, 1 + R at all others) = sum_{n=0..L} (R + C at n depths, 1 at all others)
-                                                      = prod_{l=1..L} (1 + R_l + C_l)
+    sum_{n=0..L} (C at n depths, 1 + R at all others)
+        = sum_{n=0..L} (R + C at n depths, 1 at all others) = prod_{l=1..L} (1 + R_l + C_l)
 
 for linear R_l, C_l: C_l is what is counted at layer l, R_l everything else there. On the left a term of order n has n counted
 vertices, and between them the propagators of 1 + R; on the right every vertex is counted.
@@ -12,7 +12,7 @@ from opalgebra.kernel import sym
 from opalgebra.rewrite import chain
 
 
-@theorem
+@theorem(cites=["dyson_series"])
 def counted_subset() -> Theorem:
     """Both sides are the Dyson series of one product, with another line."""
     R, C, L = family("R", kind="linear"), family("C", kind="linear"), symbol("L")

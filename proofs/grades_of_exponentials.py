@@ -13,9 +13,23 @@ for n = 1, 2, 3, which is one equation between the coefficients of every power o
 from fractions import Fraction
 from operator import add
 
-from opalgebra import Equal, Theorem, Zero, auto, expand, family, indexed_sum, ordered_sum, parameter, rewrite, symbol, theorem
+from opalgebra import (
+    Equal,
+    Identity,
+    Theorem,
+    Zero,
+    auto,
+    family,
+    indexed_sum,
+    ordered_sum,
+    parameter,
+    rewrite,
+    symbol,
+    theorem,
+)
+from opalgebra.expr import compose
 from opalgebra.kernel import assume, cong, induction, refl, sym, trans, unfold
-from opalgebra.rewrite import chain
+from opalgebra.rewrite import added, chain
 from opalgebra.scalar import the_symbol
 
 
@@ -35,24 +49,20 @@ def grades_of_exponentials() -> Theorem:
         words = V[j] @ V[j] @ V[i] + V[j] @ V[i] @ V[i]
         return indexed_sum(indexed_sum(words, i, 1, j - 1), j, 1, length)
 
-    def grades(length):
-        first = powers(1, length)
-        second = strict(2, length) + half * powers(2, length)
-        third = strict(3, length) + half * mixed(length) + sixth * powers(3, length)
-        return first, second, third
-
     V_last = V[L + 1]
-    before, after = grades(L), grades(L + 1)
+    first, second = powers(1, L), strict(2, L) + half * powers(2, L)
+    third = strict(3, L) + half * mixed(L) + sixth * powers(3, L)
     recursion = (
-        before[0] + V_last,
-        before[1] + V_last @ before[0] + half * V_last @ V_last,
-        before[2] + V_last @ before[1] + half * V_last @ V_last @ before[0] + sixth * V_last @ V_last @ V_last,
+        first + V_last,
+        second + V_last @ first + half * V_last @ V_last,
+        third + V_last @ second + half * V_last @ V_last @ first + sixth * V_last @ V_last @ V_last,
     )
     claim = assume(Equal(strict(1, L), powers(1, L)))
     step = chain(unfold(strict(1, L + 1)), cong(add, claim, V_last), sym(unfold(powers(1, L + 1))))
     of_first_order = induction(refl(Zero()), step, the_symbol(L))
-    found = expand(z * after[0] + z**2 * after[1] + z**3 * after[2])
-    for total in (strict(2, L + 1), strict(3, L + 1), *(powers(order, L + 1) for order in (1, 2, 3)), mixed(L + 1)):
-        found = trans(found, rewrite(found.rhs, unfold(total)))
+    scales = {1: z, 2: half * z**2, 3: sixth * z**3}
+    parts = [(scale, powers(order, L + 1)) for order, scale in scales.items()]
+    parts += [(z**2, strict(2, L + 1)), (z**3, strict(3, L + 1)), (half * z**3, mixed(L + 1))]
+    found = added([cong(compose, refl(scale * Identity()), unfold(total)) for scale, total in parts])
     found = trans(found, rewrite(found.rhs, of_first_order))
     return trans(found, auto(found.rhs, z * recursion[0] + z**2 * recursion[1] + z**3 * recursion[2]))

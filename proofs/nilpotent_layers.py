@@ -1,6 +1,7 @@
 """The map that takes the state of each depth to the next is nilpotent, for any number of linear layers.
 
-    N inj_m = inj_{m+1} T_{m+1} for every m,   inj_{L+1+m} = 0 for every m,   sum_{m=0..L} inj_m proj_m = 1   give   N^{L+1} = 0
+    N inj_m = inj_{m+1} T_{m+1} for every m,   inj_{L+1+m} = 0 for every m,
+    sum_{m=0..L} inj_m proj_m = 1   give   N^{L+1} = 0
 
 where inj_m puts the state of depth m into the states of all depths 0, ..., L, and T_l is layer l; dressed layers are linear.
 """

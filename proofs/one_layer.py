@@ -1,6 +1,7 @@
 """One residual layer on a state expands exactly, into terms that each carry their own background.
 
-    (1 + F)(1 + A) x = x + A<x> x + a<x> + F<x1> x + F<x1> A<x> x + F<x1> a<x> + f<x1>,    x1 = (1 + A) x
+    (1 + F)(1 + A) x = x + A<x> x + a<x> + F<x1> x + F<x1> A<x> x + F<x1> a<x> + f<x1>,
+    x1 = (1 + A) x
 
 for all maps A and F of X and every state x. No map is assumed linear: A and F may be attention and a feed-forward network
 behind their norms. The background of F is x1, the state that F really reads. The terms are the four selections of the Dyson

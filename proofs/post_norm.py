@@ -1,6 +1,7 @@
 """Post-norm networks: every line is dressed by the norm, at any depth and exactly.
 
-    prod_{l=1..L} N_l (1 + V_l) x = sum_{n=0..L} (N_l V_l at n depths, N_l at all others) x + sources
+    prod_{l=1..L} N_l (1 + V_l) x
+        = sum_{n=0..L} (N_l V_l at n depths, N_l at all others) x + sources
 
 for all norms N_l and blocks V_l and every state x, each dressed by what it really reads: V_l by the state before it, N_l by
 the sum that it normalises. There is no unit to expand about: the free propagator from one depth to another is the product of
@@ -16,7 +17,7 @@ from opalgebra.rewrite import chain
 from opalgebra.scalar import the_symbol
 
 
-@theorem
+@theorem(cites=["dyson_series"])
 def post_norm() -> Theorem:
     """Dressing makes every factor linear; then the theorem with the dressed norms as the line."""
     N, V = family("N", kind="nonlinear"), family("V", kind="nonlinear")

@@ -14,7 +14,7 @@ from test_rendering import compile_with_pdflatex
 import opalgebra as oa
 from opalgebra.book import book_of_proofs
 from opalgebra.cli import cli
-from opalgebra.prove import PROOFS
+from opalgebra.prove import CITED, PROOFS
 
 FOLDER = Path(__file__).parent.parent / "proofs"
 PATHS = sorted(FOLDER.glob("*.py"))
@@ -32,7 +32,8 @@ def test_certificate_and_derivation_lie_beside_each_proof(name, proved):
     theorem = proved[name]
     text = (FOLDER / f"{name}.json").read_text()
     assert text == oa.certificate(theorem)
-    assert (FOLDER / f"{name}.tex").read_text() == oa.latex(theorem, derivation=True) + "\n"
+    cited = {other: proved[other] for other in CITED[name]}
+    assert (FOLDER / f"{name}.tex").read_text() == oa.latex(theorem, derivation=True, cited=cited) + "\n"
     again = oa.check(text)
     assert (again.lhs, again.rhs, again.hypotheses) == (theorem.lhs, theorem.rhs, theorem.hypotheses)
 
@@ -121,3 +122,13 @@ def test_heads_multiply_the_number_of_terms(proved):
 def test_all_derivations_compile_into_one_document(tmp_path):
     log = compile_with_pdflatex(book_of_proofs(FOLDER), tmp_path)
     assert "Missing character" not in log
+
+
+def test_a_proof_that_cites_another_finds_it_in_its_folder(tmp_path):
+    shutil.copy(FOLDER / "heads_series.py", tmp_path)
+    run = CliRunner().invoke(cli, ["prove", "heads_series", "--folder", str(tmp_path)])
+    assert "cites dyson_series, and there is no" in str(run.exception)
+    shutil.copy(FOLDER / "dyson_series.py", tmp_path)
+    run = CliRunner().invoke(cli, ["prove", "heads_series", "--folder", str(tmp_path)], standalone_mode=False)
+    assert run.return_value == 0
+    assert (tmp_path / "heads_series.tex").read_text() == (FOLDER / "heads_series.tex").read_text()

@@ -137,3 +137,25 @@ def test_a_derivation_has_one_justified_step_a_line():
     reasons = [line for line in shown.splitlines() if r"\tag*{\footnotesize$[" in line]
     assert len(steps) == len(reasons) == 8 and "$[]$" not in shown
     assert "From L to L + 1:" in shown
+
+
+def test_a_derivation_cites_what_another_theorem_proves_by_induction():
+    V, W, L = oa.family("V", kind="linear"), oa.family("W", kind="linear"), oa.symbol("L")
+    series = oa.dyson_theorem(V, L)
+    doubled = oa.dyson_theorem(lambda layer: W[layer] @ W[layer], L)
+    assert "Induction over L" in oa.latex(doubled, derivation=True)
+    cited = oa.latex(doubled, derivation=True, cited={"dyson_series": series})
+    assert "Induction over L" not in cited and r"\text{as in dyson series}" in cited
+    other = oa.latex(doubled, derivation=True, cited={"telescoping": oa.telescoping(V, W, L)})
+    assert other == oa.latex(doubled, derivation=True)
+
+
+def test_long_hypotheses_of_a_derivation_come_first_and_have_numbers():
+    A, B, C = oa.atoms("A B C", kind="linear")
+    long = oa.Equal(oa.ordered_product([A, B, C, B] * 4), oa.ordered_product([C] * 9))
+    text = oa.latex(oa.simplify(long.lhs + A @ A, facts=[long, oa.Idempotent(A)]), derivation=True)
+    stated = oa.latex(long)
+    assert text.startswith(f"Hypotheses:\n\\begin{{align}}\n  &{stated} \\tag*{{(H1)}}\n")
+    assert r"[\text{H1}" in text or r",\ \text{H1}" in text
+    assert text.count(r"A\ \text{idempotent}") == 1
+    assert "Hypotheses" not in oa.latex(oa.simplify(A @ A, facts=[oa.Idempotent(A)]), derivation=True)

@@ -1,7 +1,7 @@
 """LaTeX for papers: plain amsmath, later factors to the left, a dressing as an argument in angle brackets."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -34,7 +34,7 @@ from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem
 from opalgebra.powers import Coefficients
 from opalgebra.prove import Calculation
-from opalgebra.render.lines import WIDTH, broken
+from opalgebra.render.lines import WIDTH, broken, visible
 from opalgebra.render.text import between, every_index, member, source_name, traced_names
 from opalgebra.render.writing import (
     FACTOR,
@@ -57,6 +57,7 @@ from opalgebra.tensor import Tensor
 from opalgebra.trace import TraceOf
 
 _HYPOTHESES = 8
+LONG_REASON = 24
 _GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
     "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
@@ -222,11 +223,14 @@ def _operand(operand: Any) -> Parts:
     return ["(", operand, ")"] if isinstance(operand, Sum | Compose) else [member(operand)]
 
 
-def latex(value: object, *, order: Iterable[Operator] = (), derivation: bool = False) -> str:
+def latex(
+    value: object, *, order: Iterable[Operator] = (), derivation: bool = False, cited: Mapping[str, Theorem] | None = None
+) -> str:
     r"""A value as LaTeX for math mode. In every sum the terms in `order` stand first, in that order, the others as always.
 
-    With `derivation`, the proof of a theorem or the steps of a calculation as `align` environments for text mode, one justified
-    step a line. TypeError for values that have no LaTeX form, InputError for an order that does not consist of operators.
+    With `derivation`, the proof of a theorem as `align` environments for text mode, one justified step a line; hypotheses that
+    are too long for a reason come first and have numbers. What a theorem in `cited` proves by induction is cited by its name.
+    TypeError for values that have no LaTeX form, InputError for an order that does not consist of operators.
 
     >>> import opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
@@ -238,11 +242,27 @@ def latex(value: object, *, order: Iterable[Operator] = (), derivation: bool = F
         return _latex(value, notation)
     if not isinstance(value, Theorem):
         raise InputError(f"{type(value).__name__} is no theorem and has no derivation; pass a theorem")
-    return "\n\n".join(_chain(chain, notation) for chain in proof_lines(value))
+    chains = proof_lines(value, cited or {})
+    numbered, listed = _numbered(value, notation)
+    return "\n\n".join([*([listed] if listed else []), *(_chain(chain, notation, numbered) for chain in chains)])
 
 
-def _chain(chain: Chain, notation: Notation) -> str:
-    facts = [_fact(fact) for line in chain.lines for fact in line.facts]
+def _numbered(theorem: Theorem, notation: Notation) -> tuple[dict[Fact, str], str]:
+    """The numbers of the hypotheses that are long, and the lines that state them."""
+    facts = sorted(theorem.hypotheses, key=str)
+    _, lines = write_stated(notation, [theorem.lhs], [_fact(fact) for fact in facts])
+    long = [(fact, line) for fact, line in zip(facts, lines) if visible(line) > LONG_REASON]
+    rows = []
+    for number, (_, line) in enumerate(long, 1):
+        rows += _rows(line, "&", rf"\tag*{{(H{number})}}")
+    stated = " \\\\\n".join(f"  {row}" for row in rows)
+    numbers = {fact: rf"\text{{H{number}}}" for number, (fact, _) in enumerate(long, 1)}
+    return numbers, f"Hypotheses:\n\\begin{{align}}\n{stated}\n\\end{{align}}" if rows else ""
+
+
+def _chain(chain: Chain, notation: Notation, numbered: Mapping[Fact, str]) -> str:
+    used = [fact for line in chain.lines for fact in line.facts]
+    facts: list[Parts] = [[numbered[fact]] if fact in numbered else _fact(fact) for fact in used]
     written, stated = write_stated(notation, [chain.start, *(line.side for line in chain.lines)], facts)
     shown = iter(stated)
     reasons = []
@@ -263,7 +283,7 @@ def _chain(chain: Chain, notation: Notation) -> str:
 
 def _rows(formula: str, before: str, after: str) -> list[str]:
     """A formula in lines, with what stands before the first and after the last."""
-    first, *others = broken(formula, width=WIDTH - 8)
+    first, *others = broken(formula, width=WIDTH - 8, inside=2)
     lines = [before + first, *(rf"&\qquad {line}" for line in others)]
     return [*(rf"{line} \notag" for line in lines[:-1]), f"{lines[-1]} {after}"]
 
