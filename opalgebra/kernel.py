@@ -291,9 +291,9 @@ def unfold(binder: Binder, *, lower: bool = False) -> Theorem:
     """The recursion of an indexed product or sum, at its upper end, or with `lower` at its lower one:
 
     `P(a..b) = B(b) @ P(a..b-1) = P(a+1..b) @ B(a)`, `S(a..b) = S(a..b-1) + B(b) = B(a) + S(a+1..b)`, when b - a is natural;
-    `E_n(L) = E_n(L-1) + B(L) @ E_{n-1}(L-1)` when L - 1 and n - 1 are and B is linear: the last factor of a word is B(L) or
-    it is not, and B(L) is distributed over the sum of the words before it. InputError when the symbols allow an empty
-    product or sum, NotLinearError for an ordered sum of maps that are not linear.
+    `E_n(L) = U(L) @ E_n(L-1) + B(L) @ E_{n-1}(L-1)`, U the line, when L - 1 and n - 1 are and U and B are linear: the last
+    factor of a word is B(L) or U(L), and both are distributed over the sum of the words before it. InputError when the symbols
+    allow an empty product or sum, NotLinearError for an ordered sum of maps that are not linear.
     """
     _is(binder, Binder)
     return _theorem("unfold", (binder, lower), binder, binder.unfolded(lower=lower))

@@ -435,6 +435,12 @@ def test_the_recursion_of_ordered_sums_is_refused_for_nonlinear_maps_where_it_is
         "ordered_sum(F[l], l, L + 1, 2) cannot be unfolded: its body is not known to be linear; dress it first"
     )
     assert differs(words, oa.ordered_sum(F[l], l, L, 2) + F[L + 1] @ oa.ordered_sum(F[l], l, L, 1)) is not None
+    lined = oa.ordered_sum(V[l], l, L + 1, 2, F[l])
+    assert refused(oa.NotLinearError, lambda: oa.unfold(lined)) == (
+        "ordered_sum(V[l], l, L + 1, 2, F[l]) cannot be unfolded: its line is not known to be linear; dress it first"
+    )
+    wrong = F[L + 1] @ oa.ordered_sum(V[l], l, L, 2, F[l]) + V[L + 1] @ oa.ordered_sum(V[l], l, L, 1, F[l])
+    assert differs(lined, wrong) is not None
 
 
 def test_planted_wrong_recursions_are_found():
