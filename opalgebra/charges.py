@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from operator import add
 from typing import Any
 
-from opalgebra.effort import Effort, instantiating
-from opalgebra.expr import Operator, compose, postorder, terms
+from opalgebra.effort import Effort, instantiating, substituting
+from opalgebra.expr import Operator, bound_symbol, compose, postorder, terms
 from opalgebra.facts import Every, Fact, Nilpotent
 from opalgebra.growth import expanded_total
-from opalgebra.indexed import Range, ordered_product, ordered_sum
+from opalgebra.indexed import Binder, Range, ordered_product, ordered_sum
+from opalgebra.instances import Members
 from opalgebra.kernel import Theorem
 from opalgebra.scalar import Symbol, as_scalar, largest_integer, scalar_of, the_symbol
 
@@ -54,8 +55,10 @@ def assume(effort: Effort, fact: Fact, *arguments: Any) -> None:
     if isinstance(fact, Nilpotent) and isinstance(fact.power, int):
         effort.spend(fact.power * sum(effort.weight(operator) for operator in operators))
     if isinstance(fact, Every) and len(arguments) == 1:
-        numbers = {the_symbol(fact.index): largest_integer(as_scalar(arguments[0]))}
+        value = as_scalar(arguments[0])
+        numbers = {the_symbol(fact.index): largest_integer(value)}
         effort.spend(sum(instantiating(effort, operator, numbers, 0) for operator in operators))
+        effort.spend(sum(substituting(operator, {the_symbol(fact.index): value}) for operator in operators))
 
 
 def instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) -> None:
@@ -63,12 +66,26 @@ def instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) -> 
     numbers = {key: largest_integer(value) for key, value in values.items() if isinstance(key, Symbol)}
     operators = [getattr(value, "operator", value) for key, value in values.items() if not isinstance(key, Symbol)]
     weight = sum(len(terms(put)) if put.is_state else effort.weight(put) for put in operators)
+    scalars = {key: as_scalar(value) for key, value in values.items() if isinstance(key, Symbol)}
     for operator in (theorem.lhs, theorem.rhs, *(part for fact in theorem.hypotheses for part in fact.operators)):
         effort.spend(instantiating(effort, operator, numbers, weight))
+        effort.spend(substituting(operator, scalars))
+        for members in values.values():
+            if isinstance(members, Members):
+                _members(effort, operator, members)
+
+
+def _members(effort: Effort, operator: Operator, members: Members) -> None:
+    """The indices of every atom put into the operator for its family."""
+    for atom in operator.atoms:
+        if len(atom.indices) == len(members.indices):
+            effort.spend(substituting(members.operator, dict(zip(members.indices, map(as_scalar, atom.indices)))))
 
 
 def under(effort: Effort, theorem: Theorem, binder: Operator, index: Symbol, distance: Symbol | None) -> None:
     for side in (theorem.lhs, theorem.rhs):
+        if distance is not None and isinstance(binder, Range):
+            effort.spend(substituting(side, {distance: as_scalar(binder.upper) - scalar_of(index)}))
         effort.charge(ordered_sum, side, scalar_of(index), 1, 1)
         effort.spend(effort.weight(side) << 2 * side.height)
 
@@ -78,6 +95,10 @@ def binders(effort: Effort, *arguments: Any) -> None:
         if isinstance(operator, Operator):
             count = len(terms(operator.bodies[0])) if operator.bodies else 1
             effort.spend(count * effort.weight(operator) << 2 * operator.height)
+            if isinstance(operator, Binder):
+                bound = bound_symbol(operator.level)
+                for value in (scalar_of(bound) + 1, *map(as_scalar, operator.fields[2:4])):
+                    effort.spend(substituting(operator, {bound: value}))
 
 
 def split(effort: Effort, whole: Range, depth: Any) -> None:
@@ -91,6 +112,7 @@ def induction(effort: Effort, base: Theorem, step: Theorem, symbol: Symbol) -> N
     for fact in step.hypotheses:
         for operator in fact.operators:
             effort.spend(instantiating(effort, operator, {symbol: 1}, 0))
+            effort.spend(substituting(operator, {symbol: scalar_of(symbol) + 1}))
 
 
 def of_old_sides(effort: Effort, *arguments: Any) -> bool:

@@ -6,7 +6,7 @@ What `repr` prints and `to_json` writes is in canonical form, and takes a few st
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import prod
+from math import comb, prod
 from typing import Any
 
 from opalgebra.adjoint import adjoint, transpose
@@ -193,6 +193,31 @@ def _renaming(effort: Effort, body: Operator, bound: Symbol) -> int:
 def _replacing(scalar: Polynomial) -> int:
     """The steps for a value in place of a symbol in a scalar, whose terms are added one by one."""
     return 2 * len(scalar.terms) + len(scalar.terms) ** 2 // 8
+
+
+def substituting(operator: Operator, values: Mapping[Symbol, Scalar]) -> int:
+    """The steps of scalar arithmetic for values in place of symbols, everywhere in an operator. LimitError for huge numbers."""
+    nodes = postorder(operator, backgrounds=True, bodies=True)
+    return sum(_powers(scalar, values) for node in nodes for scalar in _scalars(node.fields))
+
+
+def _powers(scalar: Polynomial, values: Mapping[Symbol, Scalar]) -> int:
+    """The products of terms for the powers of the values in a scalar, and the sums of these."""
+    steps, widest = 0, 1
+    for monomial, _ in scalar.terms:
+        size = 1
+        for symbol, exponent in monomial:
+            if symbol in values:
+                count, power = terms_of(values[symbol]), abs(exponent)
+                if largest_integer(values[symbol]).bit_length() * power > 4 * MOST_DIGITS:
+                    raise LimitError(f"a coefficient would have more than {MOST_DIGITS:,} digits; use lower powers")
+                grown = count
+                if count > 1 and power > 1:
+                    grown = min(comb(min(power, _LONG) + min(count, 9) - 1, min(count, 9) - 1), _HEAVIEST)
+                steps += grown * size + (0 if power == 1 else power * grown * count)
+                size = min(size * grown, _HEAVIEST)
+        widest = max(widest, size)
+    return min(steps + len(scalar.terms) * widest, _HEAVIEST)
 
 
 def instantiating(effort: Effort, operator: Operator, numbers: Mapping[Symbol, int], weight: int) -> int:

@@ -47,6 +47,7 @@ from opalgebra.scalar import (
     fits,
     free_symbols,
     fresh_names,
+    is_surely_natural,
     scalar_of,
     symbol,
     the_symbol,
@@ -185,7 +186,10 @@ class Every(Fact):
         """The law at a natural number or a symbol for one."""
         if len(values) != 1:
             raise InputError(f"'{self}' is used at a value of its index; name one, as in assume(fact, 3)")
-        value = {the_symbol(self.index): as_scalar(as_index(values[0], of="the index"))}
+        place = as_scalar(as_index(values[0], of="the index"))
+        if not is_surely_natural(place):
+            raise InputError(f"'{self}' was to be used at {place}, which may be negative; an index is a natural number")
+        value = {the_symbol(self.index): place}
         return Equal(at(self.lhs, value), at(self.rhs, value))
 
 

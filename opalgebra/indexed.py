@@ -3,7 +3,7 @@
     ordered_product(B, l, a, b)   B(b) @ ... @ B(a), the identity when b < a or B = 1; later factors stand to the left
     indexed_sum(B, l, a, b)       B(a) + ... + B(b), zero when b < a
     ordered_sum(B, l, L, n)       the sum over 1 <= l_1 < ... < l_n <= L of B(l_n) @ ... @ B(l_1);
-                                  1 when n = 0, 0 when n > L or n < 0
+                                  1 when n = 0, otherwise 0 when n > L or n < 0
     ordered_sum(B, l, L, n, U)    the same with U(l) at every l from 1 to L that was not chosen: what is between is resummed
 
 The index is bound: it is stored as a symbol of its own, numbered above every binder inside the body, so that expressions
@@ -23,6 +23,7 @@ from opalgebra.scalar import (
     Scalar,
     Symbol,
     as_scalar,
+    free_symbols,
     fresh_names,
     is_natural,
     is_surely_natural,
@@ -85,9 +86,8 @@ class Range(Binder):
         return self._rebuilt(self.body, self.level, _length(lower), _length(upper))
 
     def over(self, body: Operator, index: Scalar) -> Operator:
-        symbol, level = _index(index), body.height + 1
-        inside = at(body, {symbol: scalar_of(bound_symbol(level))})
-        return self._rebuilt(inside, level, self.lower, self.upper)
+        build = _product if isinstance(self, OrderedProduct) else _sum
+        return build(body, _index(index, self.lower, self.upper), self.lower, self.upper)
 
     def shifted(self, shift: int) -> Operator:
         """`body(i + shift)` with both bounds lower by the shift."""
@@ -163,7 +163,7 @@ class OrderedSum(Binder):
         return at(self.line, {bound_symbol(self.level): as_scalar(index)})
 
     def over(self, body: Operator, index: Scalar) -> Operator:
-        return _words(body, self.line_at(index), _index(index), self.upper, self.order)
+        return _words(body, self.line_at(index), _index(index, self.upper, self.order), self.upper, self.order)
 
     def unfolded(self, *, lower: bool) -> Operator:
         if lower:
@@ -229,9 +229,6 @@ def ordered_sum(body: Operator, index: Scalar, upper: Index, order: Index, line:
     order = expr.as_index(order, of="order")
     between = expr.Identity(body.domain) if line is None else line
     expr.check_operators(between)
-    if (between.domain, between.codomain) != (body.domain, body.codomain):
-        spaces = f"{between.domain} to {between.codomain}"
-        raise SpaceError(f"{between} maps {spaces} and cannot stand where {body} was not chosen; give a map of the same space")
     return _words(body, between, _index(index, upper, order), _length(upper), order)
 
 
@@ -256,11 +253,15 @@ def _sum(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> Operator
 
 def _words(body: Operator, line: Operator, symbol: Symbol, upper: Index, order: Index) -> Operator:
     _square(body)
+    if (line.domain, line.codomain) != (body.domain, body.codomain):
+        spaces = f"{line.domain} to {line.codomain}"
+        raise SpaceError(f"{line} maps {spaces} and cannot stand where {body} was not chosen; give a map of the same space")
     upper, order = _length(upper), _length(order)
     if order == 0:
         return _product(line, symbol, 1, upper)
     excess = as_scalar(order) - as_scalar(upper)
-    if (isinstance(order, int) and order < 0) or (not isinstance(excess, Polynomial) and excess > 0):
+    chosen = is_surely_natural(as_scalar(order) - 1) or is_surely_natural(as_scalar(upper))
+    if (isinstance(order, int) and order < 0) or (chosen and not isinstance(excess, Polynomial) and excess > 0):
         return Zero(body.domain, body.codomain)
     return _bind(OrderedSum, body, symbol, upper, order, line)
 
@@ -281,6 +282,8 @@ def _bind(binder: type[Binder], body: Operator, symbol: Symbol, *rest: Index | O
     bodies = [body, *(part for part in rest if isinstance(part, Operator))]
     level = 1 + max(part.height for part in bodies)
     bound = bound_symbol(level)
+    if any(bound in free_symbols(part) for part in rest if not isinstance(part, Operator)):
+        raise InputError(f"the bounds of a product or sum over {body} have the index that it binds; use symbols of your own")
     if symbol != bound:
         for part in bodies:
             if bound in part.symbols:

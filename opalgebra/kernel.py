@@ -87,9 +87,19 @@ def _theorem(
     for stated in (lhs, rhs, *assumed):
         if not isinstance(stated, Operator | Fact):
             raise InputError(f"{stated!r} is no operator, and theorems are about operators")
-        if any(is_bound(symbol) for symbol in stated.symbols):
-            raise InputError(f"{stated} has an index that a product or sum binds; open its body at a symbol of your own")
+    _refuse_bound(lhs, rhs, *assumed, *arguments)
     return Theorem(_SEAL, rule, arguments, lhs, rhs, assumed)
+
+
+def _refuse_bound(*parts: Any) -> None:
+    """InputError for the index of a product or sum anywhere among arguments and results, where another would capture it."""
+    for part in parts:
+        if isinstance(part, Mapping | tuple | frozenset) and not isinstance(part, Symbol):
+            _refuse_bound(*(part.items() if isinstance(part, Mapping) else part))
+            continue
+        found = part.symbols if isinstance(part, Operator | Fact) else free_symbols(part)
+        if any(map(is_bound, [part] if isinstance(part, Symbol) else found)):
+            raise InputError(f"{part} has an index that a product or sum binds; open its body at a symbol of your own")
 
 
 def refl(operator: Operator) -> Theorem:
@@ -253,6 +263,7 @@ def instantiate(value: Theorem | Operator, values: Mapping[Any, Any]) -> Theorem
     because a theorem holds for every scalar of a symbol's sort, for every map of an atom's spaces and linear where the atom is,
     and for every split. InputError, SpaceError or NotLinearError for a value that is not surely of this kind.
     """
+    _refuse_bound(values)
     of_atoms = {key: given for key, given in values.items() if isinstance(key, Atom | Family)}
     scalars = {the_symbol(key): as_scalar(given) for key, given in values.items() if key not in of_atoms}
     for found, number in scalars.items():
@@ -309,6 +320,8 @@ def reindex(binder: Range, shift: int) -> Theorem:
     InputError when a - k is not surely natural.
     """
     _is(binder, Range)
+    if not isinstance(shift, int):
+        raise InputError(f"{binder} was to be reindexed by {shift}; a shift is an integer")
     lower = as_scalar(binder.lower) - shift
     if not is_surely_natural(lower):
         raise InputError(f"reindexed by {shift}, {binder} would start at {lower}; an index is a natural number")

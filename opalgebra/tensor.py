@@ -141,7 +141,7 @@ def legs(space: Space) -> int:
 
 def is_scalar_operator(operator: Operator) -> bool:
     """Whether a linear operator maps K to K, and is one letter or a tensor product of such: these commute with all."""
-    if operator.domain.factors or operator.codomain.factors:
+    if operator.domain.factors or operator.codomain.factors or not operator.is_linear:
         return False
     return not isinstance(operator, Compose | Sum | Identity | Zero)
 
