@@ -4,8 +4,8 @@ With y_k the part of the state that passed k counted vertices, a stage V does, f
 
     y_k <- y_k + V y_{k-1}      if V is counted        y_k <- y_k + V y_k      if it is not (resummed)
 
-in n (n + 1) / 2 block applications for n stages instead of 2^n. Parts born at a source run on a ladder of their own with
-the same rule; a source is born with order 1 at a counted vertex and 0 at another.
+and then passes each part through the norm after it, in n (n + 1) / 2 block applications for n stages instead of 2^n; see
+`opalgebra.numeric.stages`. Parts born at a source run on a ladder of their own with the same rule.
 """
 
 from collections.abc import Sequence
@@ -35,18 +35,8 @@ class Ladder:
             self.filled = max(self.filled, order + 1)
 
     def pass_through(self, step: Step) -> None:
-        """The recurrence of the module for one stage. Both shares read the parts as they were before it."""
-        risen = min(self.filled, len(self.parts) - 1)
-        moving = [share for share in (step.counted, step.resummed) if share is not None and not share.is_constant]
-        if not moving or not self.filled:
-            return
-        reads = self.filled if step.resummed in moving else risen
-        normed = step.norm(self.parts[:reads])
-        if step.resummed in moving:
-            step.resummed.add_to(self.parts[: self.filled], normed)
-        if step.counted in moving and risen:
-            step.counted.add_to(self.parts[1 : risen + 1], normed[:risen])
-            self.filled = max(self.filled, risen + 1)
+        """The recurrence for one stage."""
+        self.filled = step.carry(self.parts, self.filled)
 
 
 def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool | None = False) -> tuple[Ladder, Ladder]:
@@ -56,7 +46,7 @@ def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool
     """
     from tqdm import tqdm
 
-    full = sum(step.counted is not None for step in steps)
+    full = sum(step.counts for step in steps)
     kept = 1 + (full if order is None else min(full, order))
     initial, sources = Ladder(kept, x0), Ladder(kept, x0)
     initial.born(x0, 0)
@@ -66,10 +56,8 @@ def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool
         ):
             for ladder in (initial, sources):
                 ladder.pass_through(step)
-            for share, born_at in ((step.counted, 1), (step.resummed, 0)):
-                source = step.source(share)
-                if source is not None:
-                    sources.born(source, born_at)
+            for source, order_of_source in step.births():
+                sources.born(source, order_of_source)
     return initial, sources
 
 
@@ -117,15 +105,11 @@ class Orders:
             raise InputError(f"{binding.model.name} has no unembedding and so no logits; bind a model with a language head")
         ids = [binding.model.token_id(part) for part in ([token] if minus is None else [token, minus])]
         signs = torch.tensor([1.0, -1.0], dtype=torch.float64)[: len(ids)]
-        frozen = readout.norm.freeze(binding.reference.states[-1])
-        weight = readout.unembedding[ids]
-        by_order = torch.nn.functional.linear(frozen(self.parts)[:, :, -1], weight)
-        constant = by_order.new_zeros(by_order.shape[1:])
-        if frozen.source is not None:
-            constant = constant + torch.nn.functional.linear(frozen.source[:, -1], weight)
-        if readout.bias is not None:
-            constant = constant + readout.bias[ids]
-        three = (by_order.movedim(0, 1), constant, binding.reference.logits[:, -1, ids])
+        rows = torch.arange(len(binding.ids), device=self.parts.device)
+        state = binding.reference.states[-1].to(self.parts)[rows, binding.last][:, None]
+        by_order, constant = readout.by_part(self.parts[:, rows, binding.last][:, :, None], state, ids)
+        own = binding.reference.logits[rows, binding.last][:, ids]
+        three = (by_order[:, :, 0].movedim(0, 1), constant[:, 0], own)
         return LogitOrders(*(binding.unbatched(values.double().cpu() @ signs).numpy() for values in three))
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,7 +150,7 @@ def orders(binding: Interpretation, *, counting: Counting = "all", order: int | 
 
 def summarise(binding: Interpretation, parts: Tensor, sources: Tensor, counting: Counting, order: int | None) -> Orders:
     """The figures of `Orders` from the parts (orders, batch, tokens, features) and their source-born share."""
-    broken = (~torch.isfinite(parts).all(-1)).nonzero()
+    broken = (~binding.real(torch.isfinite(parts).all(-1), True)).nonzero()
     if len(broken):
         at = broken[0].tolist()
         raise ModelError(f"order {at[0]} is not finite at token {at[2]} (row {at[1]}); use a longer dtype or fewer orders")
@@ -179,9 +163,10 @@ def summarise(binding: Interpretation, parts: Tensor, sources: Tensor, counting:
     for part in parts:
         partial += part.double()
         errors.append((partial - exact).norm(dim=-1) / length)
-    by_order = [(size / length), (source_size / length), torch.stack(errors)]
+    by_order = [binding.real(a, torch.nan) for a in (size / length, source_size / length, torch.stack(errors))]
     norms, source_norms, partial_errors = (binding.unbatched(a.movedim(1, 0)).cpu().numpy() for a in by_order)
-    condition = binding.unbatched(size.sum(0) / partial.norm(dim=-1)).cpu().numpy()
+    condition = binding.real(size.sum(0) / partial.norm(dim=-1), torch.nan)
+    condition = binding.unbatched(condition).cpu().numpy()
     name = counting if isinstance(counting, str) else getattr(counting, "__name__", "predicate")
     return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition)
 
@@ -196,7 +181,8 @@ def undressed(binding: Interpretation) -> Orders:
     parts = x0.new_zeros((len(binding.maps) + 1, *x0.shape))
     parts[0] = x0
     with torch.no_grad():
-        for filled, (norm, vertex) in enumerate(binding.maps, start=1):
-            together = parts[:filled].flatten(0, 1)
-            parts[1 : filled + 1] += vertex(norm(together)).view_as(parts[:filled])
+        for filled, stage in enumerate(binding.maps, start=1):
+            parts[1 : filled + 1] += torch.stack([stage.sum(part) - part for part in parts[:filled]])
+            if stage.after is not None:
+                parts[: filled + 1] = torch.stack([stage.after(part) for part in parts[: filled + 1]])
     return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None)

@@ -188,14 +188,18 @@ def _refuse_other_split(fact: Fact, binding: Binding) -> None:
 
 def _compare(what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: Tensor, inner: int) -> Report:
     """lhs, rhs (batch, tokens, features); magnitude (batch, tokens): what was added up, on both sides."""
-    size = torch.maximum(evaluation.norms(lhs), evaluation.norms(rhs))
+    twice = lhs.shape[1] // binding.tokens
+    real = torch.ones_like(lhs[..., 0], dtype=torch.bool)
+    if binding.mask is not None:
+        real &= binding.mask.repeat(1, twice).to(lhs.device)
+    size = torch.maximum(evaluation.norms(lhs), evaluation.norms(rhs)).masked_fill(~real, 0.0)
     broken = (~torch.isfinite(size)).nonzero()
     if len(broken):
         row, token = broken[0].tolist()
         raise ModelError(f"{what}: a side is not finite at token {token} of row {row}; use a longer dtype or check the input")
     size = torch.where(size > 0, size, 1.0)
-    residual = evaluation.norms(lhs.double() - rhs.double()) / size
-    condition = magnitude / size
+    residual = evaluation.norms(lhs.double() - rhs.double()).masked_fill(~real, 0.0) / size
+    condition = magnitude.masked_fill(~real, 0.0) / size
     bound = roundoff.probable(inner, binding.dtype) * condition
     ratio = torch.where(residual > 0, residual / bound, 0.0)
     at = int(ratio.argmax())
@@ -225,7 +229,7 @@ def _vertices_caught(binding: Binding, report: Report) -> WouldCatch:
     e times that output propagated to the end, and is seen when at some token this exceeds the bound.
     """
     allowed = torch.tensor(report.bounds, dtype=torch.float64).reshape(binding.ids.shape)
-    allowed = allowed * evaluation.norms(binding.reference.states[-1]).cpu()
+    allowed = binding.real(allowed * evaluation.norms(binding.reference.states[-1]).cpu(), torch.inf)
     names, propagated = propagated_outputs(binding)
     smallest = (allowed / torch.stack([evaluation.norms(output) for output in propagated]).cpu()).flatten(1).amin(1)
     order = smallest.argsort()
@@ -242,17 +246,15 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
     outputs = binding.states.new_zeros((len(names), *binding.states[0].shape))
     filled = 0
     for stage, frozen, state in zip(binding.T.stages, binding.frozen, binding.states):
-        if filled:
-            frozen.vertex.add_to(outputs[:filled], frozen.norm(outputs[:filled]))
-        normed = frozen.norm(state)
-        if frozen.norm.source is not None:
-            normed = normed + frozen.norm.source
-        for vertex in stage.vertices:
-            share = part_of(frozen.vertex, stage, (vertex,))
-            outputs[filled] = share(normed)
-            if share.source is not None:
-                outputs[filled] += share.source
-            filled += 1
+        frozen.shared(stage, lambda vertex: False).carry(outputs, filled)
+        for branch, own in zip(stage.branches, frozen.branches):
+            read = state if own.before is None else own.before.whole(state)
+            for vertex in branch.vertices:
+                moved = part_of(own.vertex, branch, (vertex,)).whole(read)
+                for norm in (own.after, frozen.after):
+                    moved = moved if norm is None else norm(moved)
+                outputs[filled] = moved
+                filled += 1
     return names, outputs
 
 
