@@ -1,6 +1,20 @@
 """Models: weights from a package, a folder, the hub or memory, and one adapter for each architecture."""
 
-FAMILIES = {"llama": "llama"}
+FAMILIES = {
+    "llama": "llama",
+    "mistral": "mistral",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "gemma2": "gemma2",
+    "gemma3_text": "gemma3",
+    "gpt2": "gpt2",
+    "gpt_neox": "neox",
+    "phi3": "phi3",
+    "olmo2": "olmo2",
+    "mixtral": "mixtral",
+    "bert": "bert",
+    "torch.nn.TransformerEncoder": "encoder",
+}
 """The module here that reads each `model_type` of transformers; naming them needs no torch."""
 
 UNREAD = {

@@ -150,7 +150,9 @@ def _split(split: str | Mapping[str, str], gated: str) -> dict[str, str]:
             raise InputError(f"split {kind}={choice!r} is not known; use {options}; or split='jacobian' for everything")
     if gated != "gate":
         if choices["ffn"] != "gate":
-            raise InputError(f"gated={gated!r} names a factor that ffn='gate' freezes, but ffn={choices['ffn']!r}; use ffn='gate'")
+            raise InputError(
+                f"gated={gated!r} names a factor that ffn='gate' freezes, but ffn={choices['ffn']!r}; use ffn='gate'"
+            )
         choices["gated"] = gated
     return choices
 

@@ -95,7 +95,13 @@ def projection(weight: Tensor, bias: Tensor | None, size: int, norm: Norm | None
 
 
 def projected_attention(
-    module: Any, size: int, visible: Tensor, choices: Mapping[str, str], *, norms: tuple[Any, Any] = (None, None), **options: Any
+    module: Any,
+    size: int,
+    visible: Tensor,
+    choices: Mapping[str, str],
+    *,
+    norms: tuple[Any, Any] = (None, None),
+    **options: Any,
 ) -> Attention:
     """Attention with the modules q_proj, k_proj, v_proj and o_proj; norms of queries and of keys."""
     query, key, value = (
@@ -141,9 +147,7 @@ def check_class(network: Any, family: str, *classes: str) -> None:
     if not isinstance(network, tuple(getattr(transformers, name) for name in classes)):
         *others, last = classes
         named = f"{', '.join(others)} or {last}" if others else last
-        raise ModelError(
-            f"{type(network).__name__} is a {family} model with a head or class that is not known; pass a {named}"
-        )
+        raise ModelError(f"{type(network).__name__} is a {family} model with a head or class that is not known; pass a {named}")
 
 
 def check_configuration(network: Any, family: str, **needed: Any) -> None:
@@ -151,7 +155,7 @@ def check_configuration(network: Any, family: str, **needed: Any) -> None:
     is needed: a value, or several in a tuple.
     """
     config = network.config
-    known = {*type(config)().to_dict(), *_HARMLESS}
+    known = {*type(config)().to_dict(), *needed, *_HARMLESS}
     named = (key for key in config.to_dict() if not key.startswith("_") and not key.endswith("_token_id"))
     unknown = sorted(key for key in named if key not in known)
     if unknown:

@@ -222,9 +222,7 @@ class Attention(Map):
     def freeze(self, state: Tensor) -> Affine:
         frozen = self._frozen(state)
         if self.split == "source":
-            return Constant(
-                frozen.whole(state), self.inner, frozen.common, lambda heads: frozen.restricted(heads).whole(state)
-            )
+            return Constant(frozen.whole(state), self.inner, frozen.common, lambda heads: frozen.restricted(heads).whole(state))
         return frozen
 
     @property

@@ -87,7 +87,5 @@ def _moved(head: FrozenAttention) -> Factor:
 
 
 def _gated(vertex: FrozenFFN, token: int) -> Factor:
-    one = FrozenFFN(
-        tuple((frozen[:, token : token + 1], weight) for frozen, weight in vertex.paths), vertex.down, vertex.inner
-    )
+    one = FrozenFFN(tuple((frozen[:, token : token + 1], weight) for frozen, weight in vertex.paths), vertex.down, vertex.inner)
     return one, vertex.inner

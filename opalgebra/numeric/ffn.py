@@ -213,9 +213,7 @@ class Experts(Map):
             if own.source is not None:
                 source = torch.zeros_like(flat) if source is None else source
                 source.index_add_(0, places, weight * own.source)
-        return FrozenExperts(
-            tuple(frozen), self.inner, None if source is None else source.view_as(state), places=len(flat)
-        )
+        return FrozenExperts(tuple(frozen), self.inner, None if source is None else source.view_as(state), places=len(flat))
 
 
 def ratio(activation: Activation, values: Tensor) -> Tensor:
