@@ -173,5 +173,9 @@ def check_configuration(network: Any, family: str, **needed: Any) -> None:
             )
 
 
-# Attributes that checkpoints carry and that no forward pass reads.
-_HARMLESS = frozenset({"is_llama_config", "rope_interleaved", "torch_dtype", "transformers.js_config"})
+# Attributes that published checkpoints carry and that no forward pass reads.
+_HARMLESS = frozenset(
+    "auto_map cache_implementation directionality gradient_checkpointing is_llama_config n_ctx pooler_fc_size "
+    "pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type rope_interleaved "
+    "task_specific_params torch_dtype transformers.js_config".split()
+)

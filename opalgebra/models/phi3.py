@@ -31,7 +31,7 @@ from opalgebra.numeric.stages import BranchMaps, stage
 def refused(network: Any) -> None:
     """ModelError for another head or configuration than this family's."""
     check_class(network, "Phi-3", "Phi3Model", "Phi3ForCausalLM")
-    check_configuration(network, "Phi-3")
+    check_configuration(network, "Phi-3", attention_bias=False, lm_head_bias=False)
 
 
 def points(network: Any) -> list[torch.nn.Module]:

@@ -28,7 +28,7 @@ from opalgebra.numeric.stages import BranchMaps, stage
 def refused(network: Any) -> None:
     """ModelError for another head or configuration than this family's."""
     check_class(network, "Qwen2", "Qwen2Model", "Qwen2ForCausalLM")
-    check_configuration(network, "Qwen2")
+    check_configuration(network, "Qwen2", use_mrope=False)
 
 
 def points(network: Any) -> list[torch.nn.Module]:
