@@ -40,11 +40,13 @@ class Reference:
     """What the model's own forward computed, in the model's dtype.
 
     `states` (stages + 1, batch, tokens, features): the residual stream before each stage and after the last.
-    `logits` (batch, tokens, vocabulary) as the model returns them, after any soft cap; None without an unembedding.
+    `logits` (batch, tokens, vocabulary) as the model returns them, after any soft cap, `uncapped` as its unembedding gives
+    them; None without an unembedding.
     """
 
     states: torch.Tensor
     logits: torch.Tensor | None
+    uncapped: torch.Tensor | None = None
 
 
 _ONE_AT_A_TIME = threading.RLock()
@@ -119,6 +121,7 @@ def reference(
     Source: the residual stream as the sum over stages, Elhage et al. 2021, "Transformer Circuits".
     """
     recorded: list[tuple[int, torch.Tensor]] = []
+    uncapped: list[torch.Tensor] = []
 
     def keep(index: int, state: torch.Tensor) -> None:
         recorded.append((index, (state if batch_first else state.transpose(0, 1)).detach().clone()))
@@ -136,6 +139,9 @@ def reference(
     with faithful(network):
         try:
             handles = [hooked(index, point) for index, point in enumerate(points)]
+            unembedding = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
+            if unembedding is not None:
+                handles.append(unembedding.register_forward_hook(lambda module, given, gave: uncapped.append(gave.detach())))
             output = network(**inputs)
         finally:
             for handle in handles:
@@ -144,7 +150,7 @@ def reference(
     states = torch.stack([state.to(recorded[0][1].device) for _, state in recorded])
     _check_finite(states, real)
     logits = getattr(output, "logits", None)
-    return Reference(states, None if logits is None else logits.detach())
+    return Reference(states, None if logits is None else logits.detach(), uncapped[0] if uncapped else None)
 
 
 def _is_double(network: torch.nn.Module) -> bool:

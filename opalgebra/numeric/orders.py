@@ -69,15 +69,16 @@ def steps_of(binding: Interpretation, counting: Counting) -> list[Step]:
 
 @dataclass(frozen=True, eq=False)
 class LogitOrders:
-    """A logit (or a difference of two) by order: `orders.sum() + readout_bias` is the model's own, `model`.
+    """A logit (or a difference of two) before any soft cap, by order: `orders.sum() + readout_bias` is `model`, the model's own.
 
-    Arrays are float64 on the CPU: orders (orders,), readout_bias and model scalars; a leading batch axis for ids.
-    The final norm is frozen at the model's last state.
+    `capped` is what the model returns, the same without a cap. Arrays are float64 on the CPU: orders (orders,), the others
+    scalars; a leading batch axis for ids. What follows the last state, the final norm, is frozen at it.
     """
 
     orders: Any
     readout_bias: Any
     model: Any
+    capped: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +109,10 @@ class Orders:
         rows = torch.arange(len(binding.ids), device=self.parts.device)
         state = binding.reference.states[-1].to(self.parts)[rows, binding.last][:, None]
         by_order, constant = readout.by_part(self.parts[:, rows, binding.last][:, :, None], state, ids)
-        own = binding.reference.logits[rows, binding.last][:, ids]
-        three = (by_order[:, :, 0].movedim(0, 1), constant[:, 0], own)
-        return LogitOrders(*(binding.unbatched(values.double().cpu() @ signs).numpy() for values in three))
+        capped = binding.reference.logits[rows, binding.last][:, ids]
+        own = capped if binding.reference.uncapped is None else binding.reference.uncapped[rows, binding.last][:, ids]
+        four = (by_order[:, :, 0].movedim(0, 1), constant[:, 0], own, capped)
+        return LogitOrders(*(binding.unbatched(values.double().cpu() @ signs).numpy() for values in four))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for JSON."""
