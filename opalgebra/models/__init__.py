@@ -17,12 +17,13 @@ FAMILIES = {
 }
 """The module here that reads each `model_type` of transformers; naming them needs no torch."""
 
+_MULTIPLIERS = "its embedding_multiplier, attention_multiplier, residual_multiplier and logits_scaling change the forward pass"
 UNREAD = {
     "bloom": "its attention and feed-forward modules add the residual themselves, so that their outputs are no contributions",
     "mpt": "its feed-forward module adds the residual itself, so that its output is no contribution",
     "dbrx": "its attention block contains norms and the residual",
-    "granite": "its embedding_multiplier, attention_multiplier, residual_multiplier and logits_scaling change the forward pass",
-    "granitemoe": "its embedding_multiplier, attention_multiplier, residual_multiplier and logits_scaling change the forward pass",
+    "granite": _MULTIPLIERS,
+    "granitemoe": _MULTIPLIERS,
     "falcon_h1": "its multipliers and its state-space mixers change the forward pass",
     "qwen3_next": "its attention is gated and its linear attention is recurrent",
     "gemma3": "it reads images too; pass its language model",

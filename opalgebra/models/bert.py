@@ -21,8 +21,8 @@ from opalgebra.models.family import (
     plain_ffn,
     projection,
 )
-from opalgebra.numeric.faithful import Output
 from opalgebra.numeric.attention import Attention
+from opalgebra.numeric.faithful import Output
 from opalgebra.numeric.readout import Dense, Readout
 from opalgebra.numeric.stages import BranchMaps, stage
 

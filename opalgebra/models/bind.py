@@ -16,7 +16,7 @@ from opalgebra.models.family import Parts, Prompt
 from opalgebra.models.load import Model, load
 from opalgebra.models.prompt import prompt_of
 from opalgebra.numeric.binding import Binding, self_check
-from opalgebra.numeric.faithful import Reference, one_at_a_time, reference
+from opalgebra.numeric.faithful import Reference, full_precision, one_at_a_time, reference
 from opalgebra.numeric.ffn import Experts, GatedFFN
 from opalgebra.numeric.maps import Differentiated, Map, cast
 from opalgebra.numeric.stages import BranchMaps, StageMaps, freeze
@@ -65,7 +65,7 @@ def bind(
     family.refused(model.network)
     _check_weights(model)
     prompt = prompt_of(model, input, mask, positions)
-    with one_at_a_time(), torch.no_grad():
+    with one_at_a_time(), torch.no_grad(), full_precision():
         parts = _parts(family, model, prompt, choices, gated)
         run = getattr(family, "run", _run)
         own = run(model.network, prompt, family.points(model.network))

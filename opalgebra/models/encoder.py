@@ -19,8 +19,8 @@ from opalgebra.models.family import (
     plain_ffn,
     projection,
 )
-from opalgebra.numeric.faithful import Output, Reference, reference
 from opalgebra.numeric.attention import Attention
+from opalgebra.numeric.faithful import Output, Reference, reference
 from opalgebra.numeric.readout import Readout
 from opalgebra.numeric.stages import BranchMaps, stage
 

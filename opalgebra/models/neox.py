@@ -21,8 +21,8 @@ from opalgebra.models.family import (
     plain_ffn,
     rotary,
 )
-from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.attention import Attention, Projection, Rotary
+from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.readout import Readout
 from opalgebra.numeric.stages import BranchMaps, stage
 

@@ -21,8 +21,8 @@ from opalgebra.models.family import (
     rms_norm,
     rotary,
 )
-from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.attention import Attention, Rotary
+from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.ffn import GatedFFN
 from opalgebra.numeric.readout import Readout
 from opalgebra.numeric.stages import BranchMaps, stage

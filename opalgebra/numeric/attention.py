@@ -72,7 +72,10 @@ class Projection:
 @final
 @dataclass(frozen=True, eq=False)
 class Rotary:
-    """The rotation of the first features of a head by position: cosine, sine (batch or 1, tokens, rotated features)."""
+    """The rotation of the first features of a head by position: cosine, sine (batch or 1, tokens, rotated features).
+
+    It is computed in the dtype of the tables where that is longer, and given back in that of the heads.
+    """
 
     cosine: Tensor
     sine: Tensor
@@ -87,6 +90,7 @@ class Rotary:
         rotated, kept = heads.split([self.cosine.shape[-1], heads.shape[-1] - self.cosine.shape[-1]], dim=-1)
         first, second = rotated.chunk(2, dim=-1)
         turned = rotated * self.cosine[:, None] + torch.cat((-second, first), dim=-1) * self.sine[:, None]
+        turned = turned.to(heads.dtype)
         return torch.cat((turned, kept), dim=-1) if kept.shape[-1] else turned
 
 

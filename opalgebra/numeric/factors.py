@@ -34,8 +34,7 @@ def factor(binding: Interpretation, atom: Atom) -> Factor:
         for norm, frozen in norms.items():
             scale, weight = (found[norm.indices] for found in norm_factors(norm))
             if atom in (scale, weight):
-                diagonal = frozen.scale if atom is scale else frozen.weight
-                return (lambda states: states * diagonal), frozen.inner
+                return _times(frozen.scale if atom is scale else frozen.weight), frozen.inner
         for stage, frozen_stage in zip(binding.T.stages, binding.frozen):
             for branch, here in zip(stage.branches, frozen_stage.branches):
                 if stage.layer == indices[0] and len(indices) == 2:
@@ -59,6 +58,10 @@ def _of_vertex(atom: Atom, indices: Any, kind: Kind, vertex: Affine, tokens: int
     if kind == Kind.FFN and isinstance(vertex, FrozenFFN) and atom is NEURONS[indices] and last < tokens:
         return _gated(vertex, last)
     return None
+
+
+def _times(diagonal: Tensor | float) -> Callable[[Tensor], Tensor]:
+    return lambda states: states * diagonal
 
 
 def _heads(vertex: FrozenAttention) -> int:

@@ -64,8 +64,9 @@ def faithful(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Inside the block, `network(ids)` computes in the network's own dtype, with eager attention, in evaluation mode.
 
     A float64 network computes wholly in float64 (see the module). A network of any other dtype keeps its arithmetic.
-    Gradients, autocast, TF32 and fused encoder kernels are off, experts are computed one at a time. Everything is restored at the end of the block. The default dtype and the
-    TF32 switches belong to the process, so one thread at a time is inside; do not run others that depend on them.
+    Gradients, autocast, TF32 and fused encoder kernels are off, experts are computed one at a time. Everything is restored
+    at the end of the block. The default dtype and the TF32 switches belong to the process, so one thread at a time is
+    inside; do not run others that depend on them.
 
     Raises ModelError when only a part of the network is float64, when attention cannot be switched to eager, when a
     rotary table cannot be rebuilt or disagrees with its configuration, or when an operation returns a shorter dtype.
@@ -115,7 +116,8 @@ def reference(
     inputs: token ids (batch, tokens), or the keyword arguments of the forward. `points` are the modules that read the
     residual stream, in the order in which they run, the final norm last (for Llama: input_layernorm and
     post_attention_layernorm of each layer, then norm). `batch_first` is False for a model whose states are (tokens, batch,
-    features). real (batch, tokens): False where a state may be anything, at padded positions. No arithmetic is shared with any decomposition: the numbers are the forward's own.
+    features). real (batch, tokens): False where a state may be anything, at padded positions. No arithmetic is shared with
+    any decomposition: the numbers are the forward's own.
 
     Raises ModelError when the points are not called once each in this order, or when a recorded state is not finite.
     Source: the residual stream as the sum over stages, Elhage et al. 2021, "Transformer Circuits".
@@ -326,6 +328,17 @@ def full_precision() -> Iterator[None]:
                 write(full[0])
                 undo.callback(write, before)
         yield
+
+
+def tf32() -> bool:
+    """Whether float32 products may be computed as shorter ones now."""
+    for read, _, full in _precision_switches():
+        try:
+            if read() not in full:
+                return True
+        except RuntimeError:  # as in `full_precision`
+            continue
+    return False
 
 
 def _precision_switches() -> list[tuple]:

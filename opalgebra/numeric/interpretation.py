@@ -69,12 +69,23 @@ class Interpretation:
         split = ", ".join(f"{kind} {choice}" for kind, choice in self.split.items())
         return (
             f"Binding({self.model.name}, {tuple(self.ids.shape)} tokens, {len(self.frozen)} stages, split: {split}, "
-            f"{str(self.dtype).removeprefix('torch.')}, {self.states.device}, {checked})"
+            f"{self.dtypes}, {self.states.device}, {checked})"
         )
+
+    @property
+    def dtypes(self) -> str:
+        """The dtype of the model, and that in which it is evaluated where this is another."""
+        own, here = (str(dtype).removeprefix("torch.") for dtype in (self.arithmetic, self.dtype))
+        return own if own == here else f"{own} accumulated in {here}"
 
     @property
     def dtype(self) -> torch.dtype:
         return self.states.dtype
+
+    @property
+    def arithmetic(self) -> torch.dtype:
+        """The dtype in which the model itself computed."""
+        return self.reference.states.dtype
 
     @property
     def tokens(self) -> int:

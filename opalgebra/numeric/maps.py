@@ -172,8 +172,8 @@ def cast(part: Any, dtype: torch.dtype) -> Any:
     """The same maps with every floating tensor as a copy in `dtype`; functions and integers as they are."""
     if isinstance(part, Tensor):
         return part.to(dtype) if part.is_floating_point() else part
-    if isinstance(part, tuple):
-        return tuple(cast(each, dtype) for each in part)
+    if isinstance(part, tuple | list):
+        return type(part)(cast(each, dtype) for each in part)
     if is_dataclass(part) and not isinstance(part, type):
         changed = {field.name: cast(getattr(part, field.name), dtype) for field in fields(part) if field.init}
         return replace(part, **changed)

@@ -8,6 +8,7 @@ and then passes each part through the norm after it, in n (n + 1) / 2 block appl
 `opalgebra.numeric.stages`. Parts born at a source run on a ladder of their own with the same rule.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from opalgebra.errors import InputError, ModelError
+from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.interpretation import Interpretation
 from opalgebra.numeric.stages import Step
 from opalgebra.series import Counting, check_order, counter
@@ -69,7 +71,7 @@ def steps_of(binding: Interpretation, counting: Counting) -> list[Step]:
 
 @dataclass(frozen=True, eq=False)
 class LogitOrders:
-    """A logit (or a difference of two) before any soft cap, by order: `orders.sum() + readout_bias` is `model`, the model's own.
+    """A logit (or a difference of two) before any soft cap, by order: `orders.sum() + readout_bias` is the model's, `model`.
 
     `capped` is what the model returns, the same without a cap. Arrays are float64 on the CPU: orders (orders,), the others
     scalars; a leading batch axis for ids. What follows the last state, the final norm, is frozen at it.
@@ -80,6 +82,11 @@ class LogitOrders:
     model: Any
     capped: Any
 
+    @property
+    def rounding(self) -> Any:
+        """What the model's own rounding adds: `model` less the sum of all the rest."""
+        return self.model - self.orders.sum(-1) - self.readout_bias
+
 
 @dataclass(frozen=True, eq=False)
 class Orders:
@@ -88,6 +95,8 @@ class Orders:
     norms (orders, tokens): |y_n| / |x_L|, source-born parts included; source_norms: those alone. partial_errors (orders,
     tokens): |sum_{m<=n} y_m - x_L| / |x_L|. condition (tokens,): sum of norms over the norm of the sum. x_L is from the
     model's own forward. `parts` is the tensor (orders, batch, tokens, features) of the y_n themselves.
+    rounding (tokens,): |x_L - sum of all y_m| / |x_L|, the row of what the model itself rounded; None for a truncation.
+    Figures at padded positions are NaN.
     """
 
     binding: Interpretation
@@ -98,6 +107,12 @@ class Orders:
     source_norms: Any
     partial_errors: Any
     condition: Any
+    rounding: Any
+
+    @property
+    def remainder(self) -> Tensor:
+        """(batch, tokens, features): x_L less the sum of the parts."""
+        return self.binding.reference.states[-1].to(self.parts) - self.parts.sum(0)
 
     def logits(self, token: str | int, minus: str | int | None = None) -> LogitOrders:
         """The logit of a token (a text that is one token, or an id) at the last position, by order, before any cap."""
@@ -116,11 +131,12 @@ class Orders:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for JSON."""
-        arrays = {name: getattr(self, name).tolist() for name in ("norms", "source_norms", "partial_errors", "condition")}
+        names = ("norms", "source_norms", "partial_errors", "condition", "rounding")
+        arrays = {name: _plain(getattr(self, name)) for name in names}
         binding = self.binding
         return {
             "model": binding.model.name, "tokens": binding.token_texts, "split": dict(binding.split),
-            "counting": self.counting, "order": self.order, "dtype": str(binding.dtype), **arrays,
+            "counting": self.counting, "order": self.order, "dtype": binding.dtypes, **arrays,
         }  # fmt: skip
 
     def to_pandas(self) -> Any:
@@ -138,6 +154,13 @@ class Orders:
         return f"Orders(counting {self.counting}: {self.norms.shape[-2]} orders{truncated}, {self.norms.shape[-1]} tokens)"
 
 
+def _plain(figures: Any) -> Any:
+    """Nested lists, with None at padded positions; None for None."""
+    if figures is None or not hasattr(figures, "tolist"):
+        return figures
+    return [_plain(each) for each in figures] if figures.ndim else None if math.isnan(figures) else figures.tolist()
+
+
 def orders(binding: Interpretation, *, counting: Counting = "all", order: int | None = None) -> Orders:
     """All orders (up to `order`) at the binding's input. A progress bar is shown on a terminal.
 
@@ -145,13 +168,20 @@ def orders(binding: Interpretation, *, counting: Counting = "all", order: int | 
     (n + 1) states. ModelError when a part is not finite, naming its order and token.
     """
     check_order(order)
-    initial, sources = ladders(binding.states[0], steps_of(binding, counting), order, progress=None)
+    steps = steps_of(binding, counting)
+    with full_precision():
+        initial, sources = ladders(binding.states[0], steps, order, progress=None)
     initial.parts += sources.parts
-    return summarise(binding, initial.parts, sources.parts, counting, order)
+    complete = order is None or order >= sum(step.counts for step in steps)
+    return summarise(binding, initial.parts, sources.parts, counting, order, complete)
 
 
-def summarise(binding: Interpretation, parts: Tensor, sources: Tensor, counting: Counting, order: int | None) -> Orders:
-    """The figures of `Orders` from the parts (orders, batch, tokens, features) and their source-born share."""
+def summarise(
+    binding: Interpretation, parts: Tensor, sources: Tensor, counting: Counting, order: int | None, complete: bool
+) -> Orders:
+    """The figures of `Orders` from the parts (orders, batch, tokens, features), all of them if `complete`, and their
+    source-born share.
+    """
     broken = (~binding.real(torch.isfinite(parts).all(-1), True)).nonzero()
     if len(broken):
         at = broken[0].tolist()
@@ -170,7 +200,8 @@ def summarise(binding: Interpretation, parts: Tensor, sources: Tensor, counting:
     condition = binding.real(size.sum(0) / partial.norm(dim=-1), torch.nan)
     condition = binding.unbatched(condition).cpu().numpy()
     name = counting if isinstance(counting, str) else getattr(counting, "__name__", "predicate")
-    return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition)
+    rounding = partial_errors[..., -1, :] if complete else None
+    return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition, rounding)
 
 
 def undressed(binding: Interpretation) -> Orders:
@@ -187,4 +218,4 @@ def undressed(binding: Interpretation) -> Orders:
             parts[1 : filled + 1] += torch.stack([stage.sum(part) - part for part in parts[:filled]])
             if stage.after is not None:
                 parts[: filled + 1] = torch.stack([stage.after(part) for part in parts[: filled + 1]])
-    return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None)
+    return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None, False)

@@ -293,7 +293,8 @@ def _heads(network, layer, count: int, spoiled: str) -> tuple:
         output, bias = array(inner.output.dense.weight), inner.output.dense.bias
     elif kind == "TransformerEncoder":
         inner = layer.self_attn
-        value, output, bias = array(inner.in_proj_weight)[2 * inner.embed_dim :], array(inner.out_proj.weight), inner.out_proj.bias
+        value, output = array(inner.in_proj_weight)[2 * inner.embed_dim :], array(inner.out_proj.weight)
+        bias = inner.out_proj.bias
         value_bias = None if inner.in_proj_bias is None else array(inner.in_proj_bias)[2 * inner.embed_dim :]
     elif kind.startswith("Phi3"):
         inner, config = layer.self_attn, network.config
@@ -368,6 +369,7 @@ def _gated(mlp, token: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if hasattr(mlp, "gate_up_proj"):
         (gate, up), down = np.split(array(mlp.gate_up_proj.weight), 2), array(mlp.down_proj.weight)
         return down * array(mlp.activation_fn(torch.tensor(gate @ token))) @ up, np.zeros(len(down))
-    gate, up, down = ((array(m.weight), 0 if m.bias is None else array(m.bias)) for m in (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+    modules = (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+    gate, up, down = ((array(m.weight), 0 if m.bias is None else array(m.bias)) for m in modules)
     active = array(mlp.act_fn(torch.tensor(gate[0] @ token + gate[1])))
     return down[0] * active @ up[0], down[0] @ (active * (up[1] + np.zeros(len(active)))) + down[1]

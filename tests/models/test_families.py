@@ -86,9 +86,9 @@ WITHOUT_BIAS = ("llama", "mistral", "qwen2", "phi3", "mixtral", "encoder without
 def test_the_architecture_is_the_one_that_the_model_has(family):
     shape = SHAPES.get(family, {})
     network, ids = tiny(family, layers=3), inputs(family)
-    assert oa.bind(network, ids).T == oa.transformer(3, **shape)
+    assert oa.transformer(3, **shape) == oa.bind(network, ids).T
     heads = 3 if family.startswith(("gpt2", "neox", "bert")) else 4
-    assert oa.bind(network, ids, heads=True).T == oa.transformer(3, heads, biases=family not in WITHOUT_BIAS, **shape)
+    assert oa.transformer(3, heads, biases=family not in WITHOUT_BIAS, **shape) == oa.bind(network, ids, heads=True).T
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -127,5 +127,5 @@ def test_an_encoder_reads_vectors_and_has_no_logits(family):
     own = own if network.layers[0].self_attn.batch_first else own.transpose(0, 1)
     read = binding.readout.values(binding.orders().parts.sum(0))[-1]
     assert (read - own).norm() < ROUNDING * own.norm()
-    with pytest.raises(oa.InputError, match="^TransformerEncoder has no unembedding and so no logits; bind a model with a "):
+    with pytest.raises(oa.InputError, match=r"^TransformerEncoder has no unembedding and so no logits; bind a model with a "):
         binding.orders().logits(3)

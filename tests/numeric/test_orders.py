@@ -13,8 +13,8 @@ from numeric.models import VOCABULARY, examples, llamas, tiny_llama, token_ids, 
 
 import opalgebra as oa
 from opalgebra.errors import InputError, ModelError
-from opalgebra.numeric.maps import Affine
 from opalgebra.numeric.faithful import faithful
+from opalgebra.numeric.maps import Affine
 from opalgebra.numeric.orders import undressed
 
 # Both computations are chains of at most 12 stages with about 100 summed dimensions each, so that each errs by

@@ -8,8 +8,8 @@ import torch
 import opalgebra as oa
 from opalgebra.expr import linear_combination
 from opalgebra.models import llama
-from opalgebra.numeric.norms import RMSNorm
 from opalgebra.numeric.faithful import faithful
+from opalgebra.numeric.norms import RMSNorm
 from opalgebra.numeric.orders import undressed
 from opalgebra.space import ONE, X
 from opalgebra.testing import plant
