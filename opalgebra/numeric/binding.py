@@ -82,8 +82,7 @@ def scale_of_stage(maps: StageMaps, state: Tensor) -> tuple[Tensor, int]:
 
 
 def _stretched(norm: Map, state: Tensor, scale: Tensor) -> Tensor:
-    gain = norm.gain(state)  # type: ignore[attr-defined]
-    return norm.rounding_scale(state) + gain * scale
+    return norm.rounding_scale(state) + norm.gain(state) * scale
 
 
 def _checked(where: str, difference: Tensor, bound: Tensor, size: Tensor, binding: Binding) -> float:

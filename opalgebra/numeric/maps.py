@@ -74,6 +74,10 @@ class Map(ABC):
     def rounding_scale(self, state: Tensor) -> Tensor:
         """(batch, tokens): the norm to which the rounding error of the map's value is relative, inner steps included."""
 
+    def gain(self, state: Tensor) -> Tensor:
+        """(batch, tokens): how much longer a small change of the state is after the map, at most; known of norms."""
+        raise NotImplementedError(type(self).__name__)
+
     @property
     def common(self) -> Tensor | None:
         """(features,): what the map adds whatever its argument and that belongs to no head alone."""
@@ -126,6 +130,9 @@ class Differentiated(Map):
 
     def rounding_scale(self, state: Tensor) -> Tensor:
         return self.map.rounding_scale(state)
+
+    def gain(self, state: Tensor) -> Tensor:
+        return self.map.gain(state)
 
     @property
     def common(self) -> Tensor | None:
