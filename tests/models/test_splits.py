@@ -137,7 +137,7 @@ def test_the_tangent_is_the_derivative_of_the_network_alone(family):
     branch = next(branch for branch in stage.branches if branch.vertices[0] is T.ffn[1])
     here = T.x[stage.number - 1]
     read = here if branch.before is None else branch.before @ here
-    layer = (network.transformer.h if family.startswith("gpt2") else getattr(network, "gpt_neox", None) or network.model)
+    layer = network.transformer.h if family.startswith("gpt2") else getattr(network, "gpt_neox", None) or network.model
     mlp = (layer if family.startswith("gpt2") else layer.layers)[0].mlp
     with faithful(network):
         exact = torch.func.jvp(mlp, (binding.evaluate(read),), (binding.evaluate(T.x[1]),))[1]
