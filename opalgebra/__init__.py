@@ -39,7 +39,7 @@ _HOMES = {
     "opalgebra.function": "function",
     "opalgebra.trace": "trace",
     "opalgebra.adjoint": "adjoint transpose",
-    "opalgebra.facts": "Adjoint Causal Commute Equal Form Homogeneous Idempotent Inverse Linear Nilpotent equation",
+    "opalgebra.facts": "Adjoint Causal Commute Equal Every Form Homogeneous Idempotent Inverse Linear Nilpotent equation",
     "opalgebra.certificate": "certificate check",
     "opalgebra.kernel": "Theorem instantiate left_dist reindex split unfold",
     "opalgebra.dyson": "dyson_theorem",

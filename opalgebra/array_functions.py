@@ -16,7 +16,7 @@ from opalgebra.atoms import Family
 from opalgebra.commutator import Commutator
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Identity, Index, Operator, Sum, Zero
-from opalgebra.facts import is_member
+from opalgebra.facts import Every, is_member
 from opalgebra.recursion import Steps, without_recursion
 from opalgebra.scalar import Polynomial, is_natural
 from opalgebra.space import POSITIONS, Space, X
@@ -74,6 +74,15 @@ class ArrayFunctions:
         found = [atom for atom in self.functions if is_member(atom, operand)]
         if not found:
             raise InputError(f"no function is given for a member of {operand}; give {{{operand.name}: {{1: f, 2: g}}}}")
+        return found
+
+    def indices(self, fact: Every) -> list[int]:
+        """The values of the index at which every member that a fact speaks of has a function."""
+        met = [index for atom in self.functions if isinstance(atom, Atom) for index in atom.indices if isinstance(index, int)]
+        stated = {index: fact.equation(index) for index in range(max(met, default=-1) + 1)}
+        found = [i for i, both in stated.items() if {*both.lhs.atoms, *both.rhs.atoms} <= self.functions.keys()]
+        if not found:
+            raise InputError(f"'{fact}' has no functions at any index; give {{V: {{0: f, 1: g}}}} of each of its families")
         return found
 
     def projectors(self, family: Family, space: Space) -> dict[Index, Callable[[Array], Array]]:

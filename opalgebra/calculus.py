@@ -188,17 +188,21 @@ class _Rules:
         body = node.opened(index)
         self.mark(body)
         if not isinstance(node, IndexedSum):
-            self._need_linear(node, body)
+            self._need_linear(node, node if isinstance(node, OrderedSum) else body)
         inside: Operator = yield self.of(body)
         check_closed(self.hypotheses, index, node)
+        if isinstance(node, OrderedSum):
+            line = node.line_at(index)
+            self.mark(line)
+            changed = yield self.of(line)
+            check_closed(self.hypotheses, index, node)
+            return _words(node, inside, index, node.order - 1) + _words(node, changed, index, node.order)
         if isinstance(inside, Zero):
             return Zero(node.domain, node.codomain)
         if isinstance(node, IndexedSum):
             return node.over(inside, index)
         if isinstance(node, OrderedProduct):
             return _places(node, inside, index)
-        if isinstance(node, OrderedSum):
-            return _words(node, inside, index)
         raise self._refusal(node)
 
     def _need_linear(self, node: Operator, part: Operator) -> None:
@@ -251,13 +255,15 @@ def _places(node: OrderedProduct, inside: Operator, index: Scalar) -> Operator:
     return indexed_sum(later @ inside @ earlier, index, node.lower, node.upper)
 
 
-def _words(node: OrderedSum, inside: Operator, index: Scalar) -> Operator:
-    """The sum over the place of the changed letter, and over the number of letters before it."""
-    taken = {the_symbol(index)} | node.symbols | node.body.symbols | inside.symbols
+def _words(node: OrderedSum, inside: Operator, index: Scalar, order: Any) -> Operator:
+    """The sum over the place of what is changed, and over the number of letters before it, of `order` others in all."""
+    if isinstance(inside, Zero):
+        return Zero(node.domain, node.codomain)
+    taken = {the_symbol(index)} | node.symbols | node.body.symbols | node.line.symbols | inside.symbols
     letter, before = (symbol(name) for name in fresh_names(taken, 2))
     upper: Any = node.upper - index
-    order: Any = node.order - 1
-    later = ordered_sum(node.opened(letter + index), letter, upper, order - before)
-    earlier = ordered_sum(node.opened(letter), letter, as_index(index - 1, of="length"), as_index(before, of="order"))
+    after, length, chosen = letter + index, as_index(index - 1, of="length"), as_index(before, of="order")
+    later = ordered_sum(node.opened(after), letter, upper, order - before, node.line_at(after))
+    earlier = ordered_sum(node.opened(letter), letter, length, chosen, node.line_at(letter))
     placed = indexed_sum(later @ pulled_out(inside @ earlier), before, 0, order)
     return indexed_sum(placed, index, 1, node.upper)

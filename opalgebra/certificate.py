@@ -38,6 +38,7 @@ from opalgebra.facts import (
     Causal,
     Commute,
     Equal,
+    Every,
     Fact,
     Form,
     Homogeneous,
@@ -73,7 +74,7 @@ from opalgebra.trace import trace
 FORMAT = "opalgebra certificate"
 STEPS = 3_000_000
 _FACTS = {found.__name__: found for found in (
-    Equal, Linear, Homogeneous, Commute, Idempotent, Nilpotent, Inverse, Adjoint, Causal, Form
+    Equal, Linear, Homogeneous, Commute, Idempotent, Nilpotent, Inverse, Adjoint, Causal, Form, Every
 )}  # fmt: skip
 _BUILDERS: dict[str, Callable[..., Operator]] = {build.__name__: build for build in (
     compose, add, tensor, commutator, inverse, adjoint, transpose, trace, function, dressed, source
@@ -341,6 +342,8 @@ def _fact_row(kind: type[Fact]) -> Row:
             return text_of(given)
         if name == "power":
             return as_index(scalar_of_row(given), of="power")
+        if name == "index":
+            return scalar_of_row(given)
         if given is None and (kind, name) == (Inverse, "inverse"):
             return None
         return reader.value(given, Operator | Family, "operator or family")

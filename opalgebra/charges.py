@@ -9,11 +9,11 @@ from typing import Any
 
 from opalgebra.effort import Effort, instantiating
 from opalgebra.expr import Operator, compose, postorder, terms
-from opalgebra.facts import Fact, Nilpotent
+from opalgebra.facts import Every, Fact, Nilpotent
 from opalgebra.growth import expanded_total
 from opalgebra.indexed import Range, ordered_product, ordered_sum
 from opalgebra.kernel import Theorem
-from opalgebra.scalar import Symbol, as_scalar, largest_integer, scalar_of
+from opalgebra.scalar import Symbol, as_scalar, largest_integer, scalar_of, the_symbol
 
 LONGEST_SIDE = 500_000
 
@@ -53,6 +53,9 @@ def assume(effort: Effort, fact: Fact, *arguments: Any) -> None:
     effort.spend(4 * sum(effort.weight(operator) for operator in operators))
     if isinstance(fact, Nilpotent) and isinstance(fact.power, int):
         effort.spend(fact.power * sum(effort.weight(operator) for operator in operators))
+    if isinstance(fact, Every) and len(arguments) == 1:
+        numbers = {the_symbol(fact.index): largest_integer(as_scalar(arguments[0]))}
+        effort.spend(sum(instantiating(effort, operator, numbers, 0) for operator in operators))
 
 
 def instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) -> None:

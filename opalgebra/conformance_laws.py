@@ -9,7 +9,7 @@ import numpy as np
 
 from opalgebra.array_functions import Array, ArrayFunctions
 from opalgebra.expr import Operator, Zero, factors
-from opalgebra.facts import Adjoint, Causal, Commute, Equal, Fact, Form, Homogeneous, Inverse, Linear
+from opalgebra.facts import Adjoint, Causal, Commute, Equal, Every, Fact, Form, Homogeneous, Inverse, Linear
 from opalgebra.space import Space
 
 Apply = Callable[..., Array]
@@ -43,6 +43,9 @@ def laws(fact: Fact, given: ArrayFunctions, largest: float) -> Iterator[Law]:
     """The laws that a fact states of the functions given."""
     if isinstance(fact, Equal | Form):
         yield from _equation(fact.equation())
+    elif isinstance(fact, Every):
+        for index in given.indices(fact):
+            yield from _equation(fact.equation(index))
     elif isinstance(fact, Adjoint | Inverse):
         for member in given.members(fact.operator):
             if isinstance(fact, Adjoint):

@@ -3,7 +3,7 @@
 With m words in the body and a length b - a + 1 that is a natural number for all values of the symbols,
 
     sum(B, l, a, b)             m (b - a + 1), or the sum of m(l) over l = a, ..., b, when m depends on the index
-    ordered_sum(B, l, L, n)     m^n binomial(L, n), for linear B and n a number
+    ordered_sum(B, l, L, n)     m^n binomial(L, n), for linear B and n a number; so with a line of one word
     ordered_product(B, l, a, b) 1 when m = 1
 
 and `ordered_product(1 + V[l], l, 1, L)` has 2^L words, which is no polynomial: binomial(L, n) of order n, the coefficients
@@ -52,6 +52,8 @@ def _growth(node: Operator, known: dict[Operator, tuple[Scalar, Scalar]]) -> tup
     if isinstance(node, IndexedSum):
         slope, constant = known[node.body]
         return _summed(node, slope), _summed(node, constant)
+    if isinstance(node, OrderedSum) and not node.has_bare_line and known[node.line] != (_ONE, _NONE):
+        raise InputError(f"the number of words of {node} is no polynomial in its length; its line {node.line} is not one word")
     if isinstance(node, Binder):
         return _of_product(node, *known[node.body])
     count = _ONE

@@ -167,9 +167,13 @@ def _ranging(effort: Effort, body: Operator, index: Scalar, lower: Any, upper: A
     return min(scaled + count * inside * effort.weight(body), _HEAVIEST) << body.height
 
 
-def _ordering(effort: Effort, body: Operator, index: Scalar, upper: Any, order: Any) -> int:
+def _ordering(effort: Effort, body: Operator, index: Scalar, upper: Any, order: Any, line: Operator | None = None) -> int:
     bound = next(iter(free_symbols(index)), None)
-    return 0 if bound is None else _renaming(effort, body, bound)
+    bodies = [part for part in (body, line) if isinstance(part, Operator)]
+    written = 0
+    if bound is not None and line is not None and order == 0 and not free_symbols(upper):
+        written = _ranging(effort, line, index, 1, upper)
+    return 0 if bound is None else written + sum(_renaming(effort, part, bound) for part in bodies)
 
 
 def _renaming(effort: Effort, body: Operator, bound: Symbol) -> int:

@@ -6,6 +6,7 @@
     Inverse(A, B)    A @ B = 1 and B @ A = 1                  Adjoint(A, B)    A+ = B
     Causal(F, P)     P[t] @ F = P[t] @ F @ P[t] for every prefix projector P[t]
     Form(A, B, s)    A = B in the split s                     (A a dressing, B a tensor product)
+    Every(A, B, i)   A = B for every natural number i
 
 A fact of a family is one of all its members, of Commute of every pair of them. Nothing is concluded from a fact but by the
 kernel, which puts it among the hypotheses of the theorem; facts never reach into the operator of a dressing.
@@ -30,13 +31,26 @@ from opalgebra.expr import (
     Zero,
     as_index,
     at,
+    bound_symbol,
     linear_combination,
     postorder,
     terms,
 )
 from opalgebra.indexed import ordered_product
 from opalgebra.inverse import InverseOf, inverse
-from opalgebra.scalar import Polynomial, Scalar, ScalarLike, Symbol, as_scalar, fits, free_symbols, fresh_names, symbol
+from opalgebra.scalar import (
+    Polynomial,
+    Scalar,
+    ScalarLike,
+    Symbol,
+    as_scalar,
+    fits,
+    free_symbols,
+    fresh_names,
+    scalar_of,
+    symbol,
+    the_symbol,
+)
 
 Operand = Operator | Family
 
@@ -138,6 +152,41 @@ class Equal(Fact):
 
     def equation(self, *arguments: Any) -> "Equal":
         return self
+
+
+@dataclass(frozen=True, repr=False)
+class Every(Fact):
+    """`A(i) = B(i)` for every natural number i, which is bound: the name of the index does not matter.
+
+    It is used at a value, `assume(fact, 3)` or `assume(fact, t + 1)`. SpaceError when the spaces of the sides differ.
+    """
+
+    lhs: Operator
+    rhs: Operator
+    index: Scalar
+
+    def __post_init__(self) -> None:
+        Equal(self.lhs, self.rhs)
+        given = the_symbol(self.index)
+        bound = bound_symbol(1 + max(self.lhs.height, self.rhs.height))
+        if given.sort != "natural":
+            raise InputError(f"{given.name} is {given.sort}, and an index is a natural number; use symbol('l')")
+        if given != bound and bound in self.lhs.symbols | self.rhs.symbols:
+            raise InputError(f"{self.lhs} has an index that a product or sum binds; open its body at a symbol of your own")
+        for name, value in (("lhs", at(self.lhs, {given: scalar_of(bound)})), ("rhs", at(self.rhs, {given: scalar_of(bound)}))):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "index", scalar_of(bound))
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        return (self.lhs.symbols | self.rhs.symbols) - {the_symbol(self.index)}
+
+    def equation(self, *values: Any) -> Equal:
+        """The law at a natural number or a symbol for one."""
+        if len(values) != 1:
+            raise InputError(f"'{self}' is used at a value of its index; name one, as in assume(fact, 3)")
+        value = {the_symbol(self.index): as_scalar(as_index(values[0], of="the index"))}
+        return Equal(at(self.lhs, value), at(self.rhs, value))
 
 
 def equation(lhs: Operator, rhs: Operator) -> Equal:

@@ -1,9 +1,10 @@
 """Products and sums over an index without a value: one node at any length, with a bound index.
 
-    ordered_product(B, l, a, b)   B(b) @ ... @ B(a), the identity when b < a; later factors stand to the left
+    ordered_product(B, l, a, b)   B(b) @ ... @ B(a), the identity when b < a or B = 1; later factors stand to the left
     indexed_sum(B, l, a, b)       B(a) + ... + B(b), zero when b < a
     ordered_sum(B, l, L, n)       the sum over 1 <= l_1 < ... < l_n <= L of B(l_n) @ ... @ B(l_1);
                                   1 when n = 0, 0 when n > L or n < 0
+    ordered_sum(B, l, L, n, U)    the same with U(l) at every l from 1 to L that was not chosen: what is between is resummed
 
 The index is bound: it is stored as a symbol of its own, numbered above every binder inside the body, so that expressions
 which differ in the names of bound indices alone are one object and no name is ever captured. Where the bounds differ by
@@ -135,32 +136,47 @@ class IndexedSum(Range):
 
 @final
 class OrderedSum(Binder):
-    """The sum over `1 <= l_1 < ... < l_order <= upper` of `body(l_order) @ ... @ body(l_1)`."""
+    """The sum over `1 <= l_1 < ... < l_order <= upper` of the products of `body` at these places and `line` at all others."""
 
     __slots__ = ()
 
     @classmethod
     def _rebuilt(cls, *fields: Any) -> Operator:
-        body, level, upper, order = fields
-        return _words(body, bound_symbol(level), upper, order)
+        body, level, upper, order, line = fields
+        return _words(body, line, bound_symbol(level), upper, order)
 
     upper: Index = expr._part(2)
     order: Index = expr._part(3)
+    line: Operator = expr._part(4)
+
+    @property
+    def bodies(self) -> tuple[Operator, ...]:
+        return (self.body, self.line)
+
+    @property
+    def has_bare_line(self) -> bool:
+        """Whether nothing stands between the chosen places."""
+        return isinstance(self.line, expr.Identity)
+
+    def line_at(self, index: Scalar | int) -> Operator:
+        """The line with a value or symbol in place of the bound index."""
+        return at(self.line, {bound_symbol(self.level): as_scalar(index)})
 
     def over(self, body: Operator, index: Scalar) -> Operator:
-        return _words(body, _index(index), self.upper, self.order)
+        return _words(body, self.line_at(index), _index(index), self.upper, self.order)
 
     def unfolded(self, *, lower: bool) -> Operator:
         if lower:
             raise InputError(f"{self} is unfolded at its upper end alone; leave out lower=True")
         if not self.is_linear:
-            raise NotLinearError(f"{self} cannot be unfolded: its body is not known to be linear; dress it first")
+            part = "line" if self.body.is_linear else "body"
+            raise NotLinearError(f"{self} cannot be unfolded: its {part} is not known to be linear; dress it first")
         upper, order = as_scalar(self.upper) - 1, as_scalar(self.order) - 1
         self._nonempty(upper, "the upper bound minus one")
         self._nonempty(order, "the order minus one")
         bound = bound_symbol(self.level)
-        without = _words(self.body, bound, _length(upper), self.order)
-        return without + self.opened(self.upper) @ _words(self.body, bound, _length(upper), _length(order))
+        same, less = (_words(self.body, self.line, bound, _length(upper), _length(count)) for count in (self.order, order))
+        return self.line_at(self.upper) @ same + self.opened(self.upper) @ less
 
 
 def ordered_product(
@@ -196,11 +212,13 @@ def indexed_sum(body: Operator, index: Scalar, lower: Index, upper: Index) -> Op
     return _sum(body, _index(index, lower, upper), expr.as_index(lower, of="lower"), _length(upper))
 
 
-def ordered_sum(body: Operator, index: Scalar, upper: Index, order: Index) -> Operator:
-    """The sum over `1 <= l_1 < ... < l_order <= upper` of `body(l_order) @ ... @ body(l_1)`.
+def ordered_sum(body: Operator, index: Scalar, upper: Index, order: Index, line: Operator | None = None) -> Operator:
+    """The sum over `1 <= l_1 < ... < l_order <= upper` of `body(l_order) @ ... @ body(l_1)`, with a line U(l) between.
 
     The order-th term of the Dyson series of `ordered_product(1 + body, index, 1, upper)` for linear bodies; it has
-    `binomial(upper, order)` words. InputError as in `ordered_product`, and for an order that is no natural number.
+    `binomial(upper, order)` words. With a `line` it is that of the product of `line + body`: the line acts at every l from 1 to
+    upper that was not chosen. InputError as in `ordered_product`, and for an order that is no natural number; SpaceError for a
+    line between other spaces.
 
     >>> import opalgebra as oa
     >>> V, l = oa.family("V", kind="linear"), oa.symbol("l")
@@ -209,12 +227,19 @@ def ordered_sum(body: Operator, index: Scalar, upper: Index, order: Index) -> Op
     """
     expr.check_operators(body)
     order = expr.as_index(order, of="order")
-    return _words(body, _index(index, upper, order), _length(upper), order)
+    between = expr.Identity(body.domain) if line is None else line
+    expr.check_operators(between)
+    if (between.domain, between.codomain) != (body.domain, body.codomain):
+        spaces = f"{between.domain} to {between.codomain}"
+        raise SpaceError(f"{between} maps {spaces} and cannot stand where {body} was not chosen; give a map of the same space")
+    return _words(body, between, _index(index, upper, order), _length(upper), order)
 
 
 def _product(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> Operator:
     _square(body)
     _natural(lower)
+    if isinstance(body, expr.Identity):
+        return body
     written = _written(body, symbol, lower, upper)
     if written is not None:
         return expr.ordered_product(written, space=body.domain)
@@ -229,15 +254,15 @@ def _sum(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> Operator
     return _bind(IndexedSum, body, symbol, _length(lower), _length(upper))
 
 
-def _words(body: Operator, symbol: Symbol, upper: Index, order: Index) -> Operator:
+def _words(body: Operator, line: Operator, symbol: Symbol, upper: Index, order: Index) -> Operator:
     _square(body)
     upper, order = _length(upper), _length(order)
     if order == 0:
-        return expr.Identity(body.domain)
+        return _product(line, symbol, 1, upper)
     excess = as_scalar(order) - as_scalar(upper)
     if (isinstance(order, int) and order < 0) or (not isinstance(excess, Polynomial) and excess > 0):
         return Zero(body.domain, body.codomain)
-    return _bind(OrderedSum, body, symbol, upper, order)
+    return _bind(OrderedSum, body, symbol, upper, order, line)
 
 
 def _written(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> list[Operator] | None:
@@ -252,12 +277,16 @@ def _written(body: Operator, symbol: Symbol, lower: Index, upper: Index) -> list
     return [at(body, {symbol: as_scalar(lower) + step}) for step in range(count)]
 
 
-def _bind(binder: type[Binder], body: Operator, symbol: Symbol, *bounds: Index) -> Operator:
-    level = body.height + 1
-    if bound_symbol(level) in body.symbols and symbol != bound_symbol(level):
-        raise InputError(f"{body} has an index that a product or sum binds; open its body at a symbol of your own")
-    inside = at(body, {symbol: scalar_of(bound_symbol(level))})
-    return binder._intern((inside, level, *bounds), body.domain, body.codomain, body.is_linear, level=level)
+def _bind(binder: type[Binder], body: Operator, symbol: Symbol, *rest: Index | Operator) -> Operator:
+    bodies = [body, *(part for part in rest if isinstance(part, Operator))]
+    level = 1 + max(part.height for part in bodies)
+    for part in bodies:
+        if bound_symbol(level) in part.symbols and symbol != bound_symbol(level):
+            raise InputError(f"{part} has an index that a product or sum binds; open its body at a symbol of your own")
+    bound = {symbol: scalar_of(bound_symbol(level))}
+    fields = (at(body, bound), level, *(at(part, bound) if isinstance(part, Operator) else part for part in rest))
+    is_linear = all(part.is_linear for part in bodies)
+    return binder._intern(fields, body.domain, body.codomain, is_linear, level=level)
 
 
 def _natural(lower: Index | Scalar) -> None:

@@ -13,7 +13,7 @@ from opalgebra.atoms import Family
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import InputError, NotLinearError, SpaceError
 from opalgebra.expr import Atom, Dressed, Index, Operator, Source, at, check_operators, is_bound, postorder
-from opalgebra.facts import Fact, Linear
+from opalgebra.facts import Every, Fact, Linear
 from opalgebra.indexed import Binder, IndexedSum, OrderedProduct, OrderedSum, indexed_sum, ordered_product, ordered_sum
 from opalgebra.scalar import Polynomial, Scalar, Symbol, as_scalar, fresh_names, scalar_of, symbol, the_symbol
 
@@ -48,6 +48,8 @@ def choices_of(values: Mapping[Any, Any], met: Iterable[Operator]) -> Choices:
     chosen: dict[Atom | Family, Operator | Members] = {}
     for key, value in values.items():
         if isinstance(key, Family):
+            if callable(value) and not isinstance(value, Operator | Family | Members) and not _lengths(key, there):
+                continue
             found = value if isinstance(value, Members) else _members(key, value, there)
             typical, operator = key[0], found.operator
         elif isinstance(key, Atom) and not key.symbols:
@@ -62,8 +64,13 @@ def choices_of(values: Mapping[Any, Any], met: Iterable[Operator]) -> Choices:
     return chosen
 
 
+def _lengths(key: Family, there: Iterable[Atom]) -> set[int]:
+    """How many indices the members have that are met."""
+    return {len(atom.indices) for atom in there if atom.indices and family_of(atom) == key}
+
+
 def _members(key: Family, value: Any, there: Iterable[Atom]) -> Members:
-    lengths = {len(atom.indices) for atom in there if atom.indices and family_of(atom) == key} or {1}
+    lengths = _lengths(key, there) or {1}
     names = tuple(symbol(f"index{place}_of_{key.name}"[:100]) for place in range(max(lengths)))
     if len(lengths) > 1:
         raise InputError(f"members of {key.name} have {min(lengths)} and {max(lengths)} indices; give them one at a time")
@@ -114,8 +121,8 @@ def instance(operator: Operator, chosen: Choices) -> Operator:
     for node in nodes:
         parts = replaced(node.fields)
         if isinstance(node, Binder):
-            body, level, *bounds = parts
-            done[node] = _BINDERS[type(node)](body, opened[level], *bounds)
+            body, level, *rest = parts
+            done[node] = _BINDERS[type(node)](body, opened[level], *rest)
         elif isinstance(node, Dressed | Source):
             done[node] = (dressed if isinstance(node, Dressed) else source)(*parts)
         else:
@@ -136,6 +143,12 @@ def instance_of_fact(fact: Fact, chosen: Choices) -> Fact | None:
 
     InputError where the fact is of a family whose members become something that is no family.
     """
+    if isinstance(fact, Every):
+        values = [value.operator if isinstance(value, Members) else value for value in chosen.values()]
+        taken = {found for operator in (*fact.operators, *values) for found in operator.symbols}
+        index = symbol(*fresh_names(taken, 1))
+        stated = fact.equation(index)
+        return Every(instance(stated.lhs, chosen), instance(stated.rhs, chosen), index)
     parts = [_part(fact, getattr(fact, part.name), chosen) for part in fields(fact)]
     if isinstance(fact, Linear) and isinstance(parts[0], Operator) and parts[0].is_linear:
         return None

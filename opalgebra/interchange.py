@@ -12,7 +12,7 @@ for what an earlier row is:
     ["Tensor", [row, ...]]                                ["TraceOf", row, [place of a factor, ...]]
     ["InverseOf", row]  ["AdjointOf", row]  ["TransposeOf", row]  ["Commutator", left, right]  ["FunctionOf", name, row]
     ["OrderedProduct", body, level, lower, upper]         ["IndexedSum", body, level, lower, upper]
-    ["OrderedSum", body, level, upper, order]
+    ["OrderedSum", body, level, upper, order, line]
 
 A space is the list of the names of its factors, `[]` for K and `["1"]` for the one-point space. A scalar is a fraction in
 digits, `"3"` or `"-1/2"`, or a list of terms `[fraction, [[symbol, sort, exponent], ...]]`, and an index or bound is such a
@@ -94,8 +94,8 @@ def row(node: type[Operator], fields: tuple[Any, ...]) -> list[Any]:
         base, indices, *rest = fields
         fields = (base, tuple(map(_exact, indices)), *rest)
     if issubclass(node, OrderedProduct | IndexedSum | OrderedSum):
-        body, level, *bounds = fields
-        fields = (body, level, *map(_exact, bounds))
+        body, level, first, second, *line = fields
+        fields = (body, level, _exact(first), _exact(second), *line)
     return [node.__name__, *map(written, fields)]
 
 
@@ -343,13 +343,14 @@ def _trace(reader: Reader, row: Any, places: Any) -> Operator:
 def _binder(build: Callable[..., Operator]) -> Callable[..., Operator]:
     """Reads an ordered product, sum, or ordered sum; its bounds are those of the public constructor."""
 
-    def read(reader: Reader, row: Any, level: Any, first: Any, second: Any) -> Operator:
-        body = reader.operator(row)
-        if number_of(level) != body.height + 1:
-            raise InputError(f"a binder over row {row} has the level {body.height + 1}, one above those inside, not {level}")
+    def read(reader: Reader, row: Any, level: Any, first: Any, second: Any, *line: Any) -> Operator:
+        rows = [row, *line]
+        inside = max(reader.operator(number).height for number in rows)
+        if number_of(level) != inside + 1:
+            raise InputError(f"a binder over row {row} has the level {inside + 1}, one above those inside, not {level}")
         bounds = [scalar_of_row(bound) for bound in (first, second)]
         whole = [int(b) if isinstance(b, Fraction) and b.denominator == 1 else b for b in bounds]
-        return reader.make(build, [row], after=(scalar_of(bound_symbol(level)), *whole))
+        return reader.make(build, [row], after=(scalar_of(bound_symbol(level)), *whole, *map(reader.operator, line)))
 
     return read
 
@@ -384,5 +385,5 @@ NODES = {
     "FunctionOf": Row(("name", "operator"), lambda reader, name, row: reader.make(function, [row], before=(text_of(name),))),
     "OrderedProduct": Row(_RANGE, _binder(ordered_product)),
     "IndexedSum": Row(_RANGE, _binder(indexed_sum)),
-    "OrderedSum": Row(("body", "level", "upper", "order"), _binder(ordered_sum)),
+    "OrderedSum": Row(("body", "level", "upper", "order", "line"), _binder(ordered_sum)),
 }

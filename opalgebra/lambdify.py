@@ -242,7 +242,7 @@ def _program(operator: Operator, start: int) -> Program:
 
 
 def _written(total: OrderedSum) -> Operator:
-    """The sum over increasing indices, by its lowest index: `E_n(a..) = E_n(a + 1..) + E_(n-1)(a + 1..) @ B(a)`.
+    """The sum over increasing indices, by its lowest: `E_n(a..) = E_n(a + 1..) @ U(a) + E_(n-1)(a + 1..) @ B(a)`, U the line.
 
     Holds for all maps, for a sum is distributed from the right.
     """
@@ -254,8 +254,8 @@ def _written(total: OrderedSum) -> Operator:
     empty: Operator = Zero(total.domain, total.codomain)
     rows: list[Operator] = [Identity(total.domain), *[empty] * total.order]
     for index in range(total.upper, 0, -1):
-        body = total.opened(index)
-        rows = [rows[0], *(row + shorter @ body for shorter, row in pairwise(rows))]
+        body, line = total.opened(index), total.line_at(index)
+        rows = [rows[0] @ line, *(row @ line + shorter @ body for shorter, row in pairwise(rows))]
     return rows[-1]
 
 

@@ -6,8 +6,8 @@ The expression has `+`, `-`, `@`, a scalar times an operator (`1/2*g^2*A`), a sc
 `F<s>` for a dressing, `source(F, s)` for its source, `one(SPACE)` and `zero(SPACE, SPACE)`, `V[l + 1]` for a member of a
 family declared as `V[]: kind`, `tensor(A, B)`, `inverse(A)`, `adjoint(A)`, `transpose(A)`, `commutator(A, B)`,
 `function(exp, A)`, `trace(A)` or over numbered factors of its space `trace(A, 1)`, and `ordered_product(B, l, 1, L)`,
-`sum(B, l, 1, L)`, `ordered_sum(B, l, L, n)` with a bound index l. A name in an index or bound is a symbol for natural
-numbers; scalars are declared `natural`, `real` or `positive`.
+`sum(B, l, 1, L)`, `ordered_sum(B, l, L, n)`, `ordered_sum(B, l, L, n, U)` with a line, with a bound index l. A name in an index
+or bound is a symbol for natural numbers; scalars are declared `natural`, `real` or `positive`.
 """
 
 from collections import Counter
@@ -62,7 +62,7 @@ product: scaled ("@" factor)*
        | "zero" "(" space "," space ")"    -> zero
        | "ordered_product" "(" sum "," NAME "," sum "," sum ")" -> ordered_product
        | "sum" "(" sum "," NAME "," sum "," sum ")"             -> indexed_sum
-       | "ordered_sum" "(" sum "," NAME "," sum "," sum ")"     -> ordered_sum
+       | "ordered_sum" "(" sum "," NAME "," sum "," sum ["," sum] ")" -> ordered_sum
        | "tensor" "(" sum ("," sum)* ")"                        -> tensor
        | "inverse" "(" sum ")"                                  -> inverse
        | "adjoint" "(" sum ")"                                  -> adjoint
@@ -161,8 +161,8 @@ def _names_in_indices(tree: Any) -> Iterator[str]:
             binds = node.data in ("ordered_product", "indexed_sum", "ordered_sum")
             if binds or (inside and node.data in ("name", "power")):
                 yield str(node.children[int(binds)])
-            first = 2 if binds else 1 if node.data == "indexed" else len(node.children)
-            stack += ((child, inside or place >= first) for place, child in enumerate(node.children))
+            bounds = range(2, 4) if binds else range(int(node.data == "indexed"), len(node.children) * (node.data == "indexed"))
+            stack += ((child, inside or place in bounds) for place, child in enumerate(node.children))
 
 
 def _names_of_scalars(tree: Any) -> Iterator[str]:
@@ -308,8 +308,9 @@ def _node(rule: str, arguments: list[Any], names: dict[str, Any], kind: str | No
     if rule in _BUILDERS:
         return effort.build(_BUILDERS[rule], *map(_operator, arguments))
     if rule in _BINDERS:
-        body, index, *bounds = arguments
-        return effort.build(_BINDERS[rule], _operator(body), names[str(index)], *bounds)
+        body, index, first, second, *line = arguments
+        between = [_operator(part) for part in line if part is not None]
+        return effort.build(_BINDERS[rule], _operator(body), names[str(index)], first, second, *between)
     match rule:
         case "number":
             return Fraction(str(arguments[0]))

@@ -213,21 +213,23 @@ class _Rules:
             return _Series({power: node.over(term, index) for power, term in inside.terms.items()}, inside.degree)
         self._need_linear(node, body)
         found: dict[int, Operator] = {}
+        varies = isinstance(node, OrderedSum) and self.parameter in node.line.symbols
         powers = [power for power in inside.terms if power]
-        if isinstance(node, OrderedProduct) and len(powers) <= 1 and inside.terms.get(0) is Identity(node.domain):
-            found[0] = Identity(node.domain)
+        if isinstance(node, OrderedProduct) and len(powers) <= 1 and 0 in inside.terms:
+            line, upper = _from_one(node, inside.terms[0], index)
+            found[0] = node.over(inside.terms[0], index)
             for power in powers:
-                letter, upper = _from_one(node, inside.terms[power], index)
+                letter, _ = _from_one(node, inside.terms[power], index)
                 for taken in range(1, self.order // power + 1):
-                    found[power * taken] = ordered_sum(letter, index, upper, taken)
+                    found[power * taken] = ordered_sum(letter, index, upper, taken, line)
             return _Series(found, None)
-        if isinstance(node, OrderedSum) and isinstance(node.order, int) and len(inside.terms) <= 1:
+        if isinstance(node, OrderedSum) and isinstance(node.order, int) and len(inside.terms) <= 1 and not varies:
             for power, term in inside.terms.items():
                 found |= {power * node.order: node.over(term, index)} if power * node.order <= self.order else {}
             return _Series(found, None if inside.degree is None else inside.degree * node.order)
         raise InputError(
-            f"{self._asked(node)} is written for products of 1 + g B and for sums of words of a known number of letters g B "
-            "alone; give the bounds values, or take the part without g out"
+            f"{self._asked(node)} is written for products of U + g B and for sums of words of a known number of letters g B "
+            "alone; give the bounds values"
         )
 
     def _asked(self, node: Operator) -> str:

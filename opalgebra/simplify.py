@@ -21,7 +21,7 @@ from opalgebra.atoms import Family
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Compose, Identity, Operator, Sum, Zero, check_operators, compose, factors, postorder, terms
 from opalgebra.facts import Adjoint as AdjointFact
-from opalgebra.facts import Causal, Commute, Fact, Form, Homogeneous, Inverse, Linear, as_facts, is_member, is_positive
+from opalgebra.facts import Causal, Commute, Every, Fact, Form, Homogeneous, Inverse, Linear, as_facts, is_member, is_positive
 from opalgebra.growth import largest_expansion, written_count
 from opalgebra.indexed import Binder, IndexedSum
 from opalgebra.kernel import Theorem, assume, cong, distribute, refl, sum_left, sum_of_sums, sum_right, sym, trans, under
@@ -47,6 +47,9 @@ def simplify(operator: Operator, *, facts: Iterable[Fact] = (), limit: int | Non
     """
     check_operators(operator)
     given = list(as_facts(facts))
+    for fact in given:
+        if isinstance(fact, Every):
+            raise InputError(f"'{fact}' is used at a value of its index; give the equations it is needed at, fact.equation(3)")
     if limit is not None and (count := largest_expansion(operator, given)) > TERMS:
         raise LimitError(
             f"what is simplified would first be expanded to {written_count(count)} terms, and {TERMS:,} is the limit; "

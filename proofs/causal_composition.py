@@ -2,8 +2,8 @@
 
     P F = P F P and P G = P G P   give   P (1 + F) (1 + G) = P (1 + F) (1 + G) P
 
-for a prefix projector P and all maps F and G. A block of a decoder is such a map, and then so is every product of layers 1 + F.
-For the sums P is linear, and P P = P for the unit.
+for a prefix projector P and all maps F and G. A block of a decoder is such a map, and then so is every product of layers 1 +
+F. For the sums P is linear, and P P = P for the unit.
 """
 
 from opalgebra import Atom, Causal, Idempotent, Theorem, atoms, auto, family, symbol, theorem

@@ -2,8 +2,7 @@
 
     A_l<x> = sum_{h=0..H-1} a_{l,h} (x) w_{l,h}
 
-with frozen patterns. The channels act on the same factors and in general neither commute nor add up to one tensor
-product.
+with frozen patterns. The channels act on the same factors and in general neither commute nor add up to one tensor product.
 """
 
 from opalgebra import Theorem, dressed, frozen_forms, simplify, theorem, transformer

@@ -1,18 +1,20 @@
 """Counting some vertices and resumming the rest gives the full series, at any depth.
 
-    prod_{l=1..L} (U_l + C_l) = prod_{l=1..L} U_l + sum_{m=1..L} [prod_{l>m} (U_l + C_l)] C_m [prod_{l<m} U_l]
+    sum_{n=0..L} (C at n depths, 1 + R at all others) = sum_{n=0..L} (R + C at n depths, 1 at all others)
+                                                      = prod_{l=1..L} (1 + R_l + C_l)
 
-for linear U_l, C_l: C_l is what is counted at layer l, U_l everything else, the unit included. Below the first
-counted vertex everything is resummed into the propagator of the U_l, above it stands the same product again; put into
-itself n times, the equation is the series up to order n in the counted vertices with a remainder that vanishes for n
-> L.
+for linear R_l, C_l: C_l is what is counted at layer l, R_l everything else there. On the left a term of order n has n counted
+vertices, and between them the propagators of 1 + R; on the right every vertex is counted.
 """
 
-from opalgebra import Theorem, family, symbol, telescoping, theorem
+from opalgebra import Theorem, dyson_theorem, family, symbol, theorem
+from opalgebra.kernel import sym
+from opalgebra.rewrite import chain
 
 
 @theorem
 def counted_subset() -> Theorem:
-    """Replacing U_l + C_l by U_l one layer after the other."""
-    U, C = family("U", kind="linear"), family("C", kind="linear")
-    return telescoping(lambda layer: U[layer] + C[layer], U, symbol("L"))
+    """Both sides are the Dyson series of one product, with another line."""
+    R, C, L = family("R", kind="linear"), family("C", kind="linear"), symbol("L")
+    counted = dyson_theorem(C, L, line=lambda layer: 1 + R[layer])
+    return chain(sym(counted), dyson_theorem(lambda layer: R[layer] + C[layer], L))

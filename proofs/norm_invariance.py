@@ -2,8 +2,8 @@
 
     N D = N   gives   (V N) D = V N   and   (1 + V N) D = D + V N
 
-for every block V and every positive diagonal D over the tokens. That N D = N is the hypothesis: the scale of a token
-is divided out.
+for every block V and every positive diagonal D over the tokens. That N D = N is the hypothesis: the scale of a token is
+divided out.
 """
 
 from opalgebra import Atom, Equal, Theorem, calc, theorem

@@ -2,9 +2,9 @@
 
     (1 + F)(1 + A) x = x + A<x> x + a<x> + F<x1> x + F<x1> A<x> x + F<x1> a<x> + f<x1>,    x1 = (1 + A) x
 
-for all maps A and F of X and every state x. No map is assumed linear: A and F may be attention and a feed-forward
-network behind their norms. The background of F is x1, the state that F really reads. The terms are the four
-selections of the Dyson series of two vertices and its three source-born parts.
+for all maps A and F of X and every state x. No map is assumed linear: A and F may be attention and a feed-forward network
+behind their norms. The background of F is x1, the state that F really reads. The terms are the four selections of the Dyson
+series of two vertices and its three source-born parts.
 """
 
 from operator import add

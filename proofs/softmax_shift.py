@@ -2,8 +2,8 @@
 
     softmax((W_U + 1 v) x) = softmax(W_U x)
 
-for every row v, which adds the same number v x to the logit of every word. The hypothesis is the fact about softmax
-at these logits, softmax(y + s 1) = softmax(y).
+for every row v, which adds the same number v x to the logit of every word. The hypothesis is the fact about softmax at these
+logits, softmax(y + s 1) = softmax(y).
 """
 
 from opalgebra import FEATURES, Atom, Equal, K, Space, Theorem, calc, state, theorem

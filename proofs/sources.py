@@ -2,9 +2,10 @@
 
     prod_{l=1..L} (1 + W_l) = inj_0 P(L, 0) proj_0 + inj_1 proj_1 + sum_{l=1..L} inj_0 P(L, l) s_l proj_1
 
-with W_l = inj_0 V_l proj_0 + inj_0 s_l proj_1 on features and one more coordinate that stays 1, and P(L, l) the product of the
-1 + V_j above l. A block that adds V_l x + s_l is linear in these coordinates. What is born at layer l is carried on by P(L, l),
-whose series has the orders: with z for every V and s, the part of s_l that n later vertices act on has the order n + 1.
+with W_l = inj_0 V_l proj_0 + inj_0 s_l proj_1 on features and one more coordinate that stays 1, and P(L, l) the product of
+the 1 + V_j above l. A block that adds V_l x + s_l is linear in these coordinates. What is born at layer l is carried on by
+P(L, l), whose series has the orders: with z for every V and s, the part of s_l that n later vertices act on has the order n +
+1.
 """
 
 from operator import add

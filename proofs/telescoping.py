@@ -2,8 +2,8 @@
 
     A_L ... A_1 - B_L ... B_1 = sum_{l=1..L} A_L ... A_{l+1} (A_l - B_l) B_{l-1} ... B_1
 
-for linear A_l and every B_l. In any norm with |A B| <= |A| |B| the left side is then at most sum_l |A_L| ...
-|A_{l+1}| |A_l - B_l| |B_{l-1}| ... |B_1| for linear B_l: what is changed early is changed by all later layers.
+for linear A_l and every B_l. In any norm with |A B| <= |A| |B| the left side is then at most sum_l |A_L| ... |A_{l+1}| |A_l -
+B_l| |B_{l-1}| ... |B_1| for linear B_l: what is changed early is changed by all later layers.
 """
 
 from operator import add

@@ -2,8 +2,8 @@
 
     A_{2,h}<y> A_{1,g}<x> = (a_{2,h} a_{1,g}) (x) (w_{2,h} w_{1,g})
 
-with frozen patterns a_{l,h} and weights w_{l,h} = W_O W_V: patterns compose on the positions, weights on the
-features. A layer of H heads adds H vertices, so that order n of L layers of attention has binomial(L, n) H^n words.
+with frozen patterns a_{l,h} and weights w_{l,h} = W_O W_V: patterns compose on the positions, weights on the features. A
+layer of H heads adds H vertices, so that order n of L layers of attention has binomial(L, n) H^n words.
 """
 
 from opalgebra import Theorem, dressed, frozen_forms, simplify, theorem, transformer

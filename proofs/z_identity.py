@@ -2,8 +2,8 @@
 
     z_l = Z_l (z_{l-1} + n_{l-1}^-1 V_l x_{l-1}),    z_l = n_l^-1 x_l,    Z_l = n_l^-1 n_{l-1},    x_l = x_{l-1} + V_l x_{l-1}
 
-for every block V_l, where n_l is the linear map that multiplies each token by the rms of its state after layer l,
-which has an inverse when no state is zero. The hypothesis is that n_{l-1} has an inverse.
+for every block V_l, where n_l is the linear map that multiplies each token by the rms of its state after layer l, which has
+an inverse when no state is zero. The hypothesis is that n_{l-1} has an inverse.
 """
 
 from opalgebra import Inverse, Theorem, auto, family, inverse, state, theorem

@@ -269,8 +269,9 @@ class Interpretation:
         found = (0,) * self.dimension(total.codomain)
         for chosen in combinations(self.range(1, total.upper, known), int(number(total.order, known))):
             vector = argument
-            for index in chosen:
-                vector = self.value(total.body, vector, {**known, f"#{total.level}": index})
+            for index in self.range(1, total.upper, known):
+                body = total.body if index in chosen else total.line
+                vector = self.value(body, vector, {**known, f"#{total.level}": index})
             found = add(found, vector)
         return found
 

@@ -107,7 +107,8 @@ def operators(draw, domain, codomain, depth, is_linear=True, varies=True, indice
         body = below(domain, codomain, indices=(*indices, index))
         lower = draw(st.sampled_from([0, 1, m]))
         if kind == "ordered_sum":
-            return oa.ordered_sum(body, index, draw(st.sampled_from([2, 3, L])), draw(st.sampled_from([1, 2, n])))
+            line = draw(st.sampled_from([None, oa.Identity(domain), below(domain, codomain, indices=(*indices, index))]))
+            return oa.ordered_sum(body, index, draw(st.sampled_from([2, 3, L])), draw(st.sampled_from([1, 2, n])), line)
         return getattr(oa, kind)(body, index, lower, draw(st.sampled_from([2, 3, L])))
     return draw(leaves(domain, codomain, is_linear, varies, indices))
 
@@ -220,6 +221,9 @@ def test_words_of_any_length_have_the_derivative_of_their_written_sum(body):
         oa.ordered_sum(body, l, L, n),
         oa.ordered_sum(body, l, L, 1),
         oa.ordered_sum(body, l, 3, 3),
+        oa.ordered_sum(body, l, L, n, W[l]),
+        oa.ordered_sum(W[l], l, L, 1, body),
+        oa.ordered_sum(body, l, 3, 2, body),
         oa.ordered_product(oa.ordered_sum(body, l, m + 1, 2), m, 1, n),
     ):
         assert broken(operator, changes) is None
@@ -335,8 +339,14 @@ def test_planted_product_that_turns_its_factors_round_is_found(monkeypatch):
 def test_planted_sum_of_words_that_forgets_to_shift_is_found(monkeypatch):
     words = calculus.ordered_sum
 
-    def unshifted(body, index, upper, order):
-        return words(oa.instantiate(body, dict.fromkeys(body.symbols - index.symbols, 0)), index, upper, order)
+    def unshifted(body, index, upper, order, line):
+        return words(oa.instantiate(body, dict.fromkeys(body.symbols - index.symbols, 0)), index, upper, order, line)
 
     monkeypatch.setattr(calculus, "ordered_sum", unshifted)
     assert broken(oa.ordered_sum(U[l], l, L, 2), {U: W}) is not None
+
+
+def test_planted_derivative_that_leaves_the_line_alone_is_found(monkeypatch):
+    words = calculus._words
+    monkeypatch.setattr(calculus, "_words", lambda node, inside, index, order: words(node, inside, index, node.order - 1))
+    assert broken(oa.ordered_sum(V[l], l, L, 2, U[l]), {U: W}) is not None

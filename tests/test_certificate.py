@@ -49,6 +49,8 @@ THEOREMS = {
     "inverses of a family": oa.simplify(oa.inverse(V[1]) @ V[1], facts=[oa.Inverse(V)]),
     "adjoint": oa.simplify(oa.adjoint(A) @ A, facts=[oa.Adjoint(A, A)]),
     "nilpotent of a length": kernel.assume(oa.Nilpotent(A, L + 1)),
+    "for every index": kernel.assume(oa.Every(P[l + 1] @ F, oa.indexed_sum(V[M], M, 0, l), l), L + 1),
+    "dyson with a line": oa.dyson_theorem(V, L, line=lambda l: 1 + W[l]),
     "form": oa.simplify(HEAD, facts=oa.frozen_forms(HEAD)),
     "trace": kernel.cong(oa.trace, oa.expand(A @ (A + B)), 1),
     "function": kernel.cong(oa.function, "exp", oa.expand(A @ (A + B))),

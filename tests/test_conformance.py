@@ -32,7 +32,9 @@ SHIFT = ROTATION @ np.diag([1.0, 2, 0, 3, 0, 0, 1], 1) @ ROTATION.T
 F, G = oa.atoms("F G", kind="nonlinear")
 A, B, C = oa.atoms("A B C", kind="linear")
 P, V = oa.family("P", kind="linear"), oa.family("V", kind="nonlinear")
-x = oa.state("x")
+x, l = oa.state("x"), oa.symbol("l")
+EARLIER = oa.Every(P[l + 1] @ A, P[l + 1] @ A @ P[l], l)
+PREFIXES = {t: (lambda a, t=t: np.vstack([a[: t + 1], 0 * a[t + 1 :]])) for t in range(3)}
 
 M = oa.Atom("M", kind="linear", domain=oa.POSITIONS, codomain=oa.POSITIONS)
 N = oa.Atom("N", kind="linear", domain=oa.FEATURES, codomain=oa.FEATURES)
@@ -116,9 +118,11 @@ HOLDS = [
     (oa.Causal(F, P), {F: lambda a: np.vstack([0 * a[:1], np.cumsum(a, axis=0)[:-1]])}),
     (oa.Causal(F, P), {F: convolution}),
     (oa.Causal(1 + F @ G, P), {F: attention, G: rms_norm}),
+    (EARLIER, {P: PREFIXES, A: lambda a: np.vstack([0 * a[:1], a[:-1]])}),
 ]  # fmt: skip
 
 CAUGHT = [
+    (EARLIER, {P: PREFIXES, A: lambda a: np.vstack([0 * a[:1], a[:-1]]) + 1e-6 * a}),
     (oa.Linear(F), {F: lambda a: a @ W + 1e-6}),
     (oa.Linear(F), {F: lambda a: a @ W + 1e-9 * a**2}),
     (oa.Linear(F), {F: lambda a: abs(a) @ W}),

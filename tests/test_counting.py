@@ -26,8 +26,9 @@ def unfolded(operator):
     done = {}
     for node in postorder(operator, backgrounds=False, bodies=True):
         if isinstance(node, OrderedSum):
-            words = [oa.ordered_product([node.opened(i) for i in chosen]) for chosen in
-                     combinations(range(1, node.upper + 1), node.order)]  # fmt: skip
+            places = range(1, node.upper + 1)
+            words = [oa.ordered_product([node.opened(i) if i in chosen else node.line_at(i) for i in places])
+                     for chosen in combinations(places, node.order)]  # fmt: skip
             done[node] = sum(words[1:], start=words[0])
     return oa.substitute(operator, done) if done else operator
 
@@ -39,6 +40,7 @@ def unfolded(operator):
         (oa.indexed_sum((1 + V[l]) @ (A + B), l, 2, L + 1), "4*L"),
         (oa.ordered_sum(V[l], l, L, 2), "1/2*L^2 - 1/2*L"),
         (oa.ordered_sum(V[l] + A, l, L, 3), "4/3*L^3 - 4*L^2 + 8/3*L"),
+        (oa.ordered_sum(V[l] + A, l, L, 2, A @ V[l + 1]), "2*L^2 - 2*L"),
         (oa.indexed_sum(oa.indexed_sum(V[m] @ V[l], m, 1, l), l, 1, L), "1/2*L^2 + 1/2*L"),
         (oa.indexed_sum(oa.indexed_sum(A @ V[m], m, 1, l + 1) @ oa.indexed_sum(V[m], m, 0, l), l, 1, L),
          "1/3*L^3 + 3/2*L^2 + 13/6*L"),
@@ -71,6 +73,7 @@ def test_the_generating_function_of_a_product_has_the_counts_by_order_as_coeffic
     [
         (oa.ordered_product(1 + V[l], l, 1, L), "is no polynomial in its length; count one order at a time"),
         (oa.ordered_sum(V[l], l, L, n), "is no polynomial in its length"),
+        (oa.ordered_sum(V[l], l, L, 2, 1 + A), "its line .* is not one word"),
         (oa.indexed_sum(V[l], l, 3, L), "which may be negative"),
         (oa.ordered_sum(oa.indexed_sum(V[m], m, 0, l), l, L, 2), "give the length a value"),
         (3, "3 is no operator"),

@@ -238,10 +238,12 @@ def operators(draw, domain, codomain, depth, is_linear=True, varies=True, indice
         factor = draw(st.sampled_from([g, h * g, g**2])) if varies else 1
         upper = draw(st.sampled_from([2, 3, L]))
         if kind == "words":
-            return oa.ordered_sum(factor * body, index, upper, draw(st.sampled_from([1, 2, 3])))
+            order, line = draw(st.sampled_from([1, 2, 3])), draw(st.sampled_from([None, body]))
+            return oa.ordered_sum(factor * body, index, upper, order, line)
         lower = draw(st.sampled_from([0, 1, 2, m]))
         if kind == "product":
-            return oa.ordered_product(1 + factor * body, index, lower, upper)
+            start = draw(st.sampled_from([Identity(domain), below(domain, codomain, indices=(*indices, index), varies=False)]))
+            return oa.ordered_product(start + factor * body, index, lower, upper)
         return oa.indexed_sum(body, index, lower, upper)
     number = draw(st.sampled_from([g, 1 + 2 * g, 1, g**2 - h])) if varies else 1
     return number * draw(leaves(domain, codomain, is_linear, False, indices))
@@ -305,19 +307,21 @@ def test_a_product_over_an_index_has_the_terms_of_dysons_series():
     moved = of(oa.ordered_product(1 + g**2 * V[l], l, m, L), 3)
     assert moved == (Identity(X), Zero(), oa.ordered_sum(V[l + m - 1], l, L - m + 1, 1), Zero())
     assert of(grading(oa.ordered_product(1 + V[l], l, 1, L), g, V), 2) == found[:3]
+    resummed = of(oa.ordered_product(A + W[l] + g * V[l], l, 1, L), 2)
+    assert resummed == tuple(oa.ordered_sum(V[l], l, L, order, A + W[l]) for order in range(3))
     for operator in (
-        oa.ordered_product(A + g * V[l], l, 1, L),
+        oa.ordered_sum(g * V[l], l, L, 2, 1 + g * W[l]),
         oa.ordered_product(1 + g * V[l] + g**2 * W[l], l, 1, L),
         oa.ordered_sum(1 + g * V[l], l, L, 2),
         oa.ordered_sum(g * V[l], l, L, n),
     ):
-        assert "is written for products of 1 + g B" in refused(oa.InputError, lambda: of(operator, 2))  # noqa: B023
+        assert "is written for products of U + g B" in refused(oa.InputError, lambda: of(operator, 2))  # noqa: B023
 
 
 @pytest.mark.parametrize("upper", [3, L])
 @pytest.mark.parametrize("lower", [0, 1, 2, m])
 def test_products_over_any_range_have_the_series_of_their_written_product(lower, upper):
-    for body in (1 + g * V[l], 1 + h * g**2 * V[l] @ V[l + 1], 1 + g * oa.indexed_sum(V[m] @ V[l], m, 1, l)):
+    for body in (1 + g * V[l], W[l] + g * V[l], 1 + h * g**2 * V[l] @ V[l + 1], 1 + g * oa.indexed_sum(V[m] @ V[l], m, 1, l)):
         assert broken(oa.ordered_product(body, l, lower, upper), 3) is None
 
 

@@ -21,7 +21,7 @@ F, G = oa.atoms("F G", kind="nonlinear")
 V, W = oa.family("V", kind="linear"), oa.family("W", kind="linear")
 P = oa.family("P", kind="linear")
 x = oa.state("x")
-n = oa.symbol("n")
+n, m = oa.symbol("n"), oa.symbol("m")
 
 
 def stated(fact, *arguments):
@@ -51,6 +51,9 @@ def stated(fact, *arguments):
         (oa.Adjoint(V, V), ("left", V[3]), "|- [every V[l] self-adjoint] adjoint(V3) = V3"),
         (oa.Adjoint(V, W), ("right", V[n]), "|- [every W[l] adjoint to every V[l]] adjoint(W[n]) = V[n]"),
         (oa.Causal(F, P), (n,), "|- [F causal] P[n] @ F = P[n] @ F @ P[n]"),
+        (oa.Every(P[n] @ F, P[n] @ A, n), (4,), "|- [P[t] @ F = P[t] @ A for every t] P4 @ F = P4 @ A"),
+        (oa.Nilpotent(A, n + 1), (), "|- [A^(n + 1) = 0] ordered_product(A, l, 1, n + 1) = 0"),
+        (oa.Every(V[n], W[n], n), (n + 1,), "|- [V[t] = W[t] for every t] V[n + 1] = W[n + 1]"),
         (oa.Form(oa.dressed(F, x), A, "frozen"), (), "|- [F<x> = A for split: frozen] F<x> = A"),
     ],
 )
@@ -86,6 +89,13 @@ def test_each_fact_states_its_equation_under_itself(fact, arguments, text):
         (oa.InputError, lambda: assume(oa.Inverse(V), "left"), "name it, as in V\\[1\\]"),
         (oa.InputError, lambda: assume(oa.Adjoint(V, W), "left", W[1]), "W1 is not family"),
         (oa.InputError, lambda: assume(oa.Commute(V, W)), "name it, as in V\\[1\\]"),
+        (oa.SpaceError, lambda: oa.Every(V[n], x, n), "needs the same spaces on both sides"),
+        (oa.InputError, lambda: oa.Every(V[n], W[n], 3), "3 is no single symbol"),
+        (oa.InputError, lambda: oa.Every(V[n], W[n], oa.parameter("r")), "r is real, and an index is a natural number"),
+        (oa.InputError, lambda: oa.Every(oa.indexed_sum(V[n], n, 1, m).body, V[1], m), "an index that a product or sum binds"),
+        (oa.InputError, lambda: assume(oa.Every(V[n], W[n], n)), "is used at a value of its index; name one"),
+        (oa.InputError, lambda: assume(oa.Every(V[n], W[n], n), -1), "an index is a natural number"),
+        (oa.InputError, lambda: oa.simplify(V[1], facts=[oa.Every(V[n], W[n], n)]), "give the equations it is needed at"),
     ],
 )
 def test_what_a_fact_cannot_be_declared_or_used_of_is_refused(error, declare, text):
@@ -121,6 +131,35 @@ def test_values_reach_into_hypotheses():
     theorem = oa.instantiate(assume(oa.Nilpotent(A, n)), {n: 2})
     assert theorem.hypotheses == {oa.Nilpotent(A, 2)}
     assert (theorem.lhs, theorem.rhs) == (A @ A, Zero())
+
+
+def test_a_fact_for_every_index_binds_it():
+    fact = oa.Every(V[n] @ oa.indexed_sum(W[m + n], m, 0, n), V[n + 1], n)
+    assert fact == oa.Every(V[m] @ oa.indexed_sum(W[n + m], n, 0, m), V[m + 1], m)
+    assert fact.symbols == frozenset() and oa.Every(V[n], W[m], n).symbols == W[m].symbols
+    assert fact.equation(m) == oa.equation(V[m] @ oa.indexed_sum(W[n + m], n, 0, m), V[m + 1])
+    theorem = oa.instantiate(assume(oa.Every(V[n], W[m], n), m + 1), {m: n})
+    assert theorem.hypotheses == {oa.Every(V[m], W[n], m)}
+    assert (theorem.lhs, theorem.rhs) == (V[n + 1], W[n])
+
+
+def test_operators_are_put_into_a_fact_for_every_index_without_capture():
+    U = oa.family("U", kind="linear")
+    theorem = assume(oa.Every(V[n], W[n], n), 2)
+    found = oa.instantiate(theorem, {V: lambda i: oa.indexed_sum(oa.indexed_sum(U[i + m + n], m, 0, i), n, 0, 1)})
+    (fact,) = found.hypotheses
+    for index in (0, 2, 5):
+        assert fact.equation(index).lhs == oa.indexed_sum(oa.indexed_sum(U[index + m + n], m, 0, index), n, 0, 1)
+    with_free = oa.instantiate(theorem, {V: lambda i: U[i + n], W: lambda i: U[i + m]})
+    assert with_free.hypotheses == {oa.Every(U[oa.symbol("k") + n], U[oa.symbol("k") + m], oa.symbol("k"))}
+
+
+def test_what_holds_for_every_index_may_be_put_under_a_sum_and_what_holds_for_one_may_not():
+    one, every = assume(oa.Equal(V[n], W[n])), assume(oa.Every(V[n], W[n], n), n)
+    total = oa.indexed_sum(V[n], n, 1, m)
+    assert kernel.under(every, total, kernel.the_symbol(n)).rhs == oa.indexed_sum(W[n], n, 1, m)
+    with pytest.raises(oa.InputError, match="n is free in a hypothesis"):
+        kernel.under(one, total, kernel.the_symbol(n))
 
 
 def test_congruence_holds_for_functions_of_maps_and_for_no_others():

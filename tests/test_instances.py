@@ -79,6 +79,7 @@ INDEXED = [
     oa.indexed_sum(V[l] @ oa.ordered_product(1 + V[m], m, 1, l), l, 1, L),
     oa.indexed_sum(oa.indexed_sum(V[l + m] @ U[m], m, 1, l), l, 1, L) @ V[3],
     oa.ordered_sum(V[l] + A, l, L, 2),
+    oa.ordered_sum(V[l] + A, l, L, 2, 1 + oa.indexed_sum(U[m] @ V[l], m, 1, l)),
 ]
 
 

@@ -52,6 +52,7 @@ EVERY_NODE = (
     oa.ordered_product(1 + g * V[l], l, 1, L),
     oa.indexed_sum(oa.ordered_product(1 + V[l] @ oa.family("W", kind="nonlinear")[m, l], m, 0, l - 1), l, L, 2 * n + 1),
     oa.ordered_sum(oa.ordered_sum(V[l] + V[n], n, L, l), l, L, 3),
+    oa.ordered_sum(V[l], l, L, n, oa.ordered_product(1 + V[n] @ V[l], n, 1, l)),
     oa.Atom("E", kind="linear", domain=Space("hidden"), codomain=K),
 )
 

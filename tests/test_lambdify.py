@@ -525,6 +525,16 @@ def test_an_ordered_sum_is_the_sum_over_increasing_words_of_any_maps(order):
         for n in word:
             image = image * image + n
         expected = expected + image
+    between = {f"U{n}": lambda state, n=n: n * state - state * state for n in range(1, 5)}
+    lines = oa.family("U", kind="nonlinear")
+    resummed = np.array([0, 0], dtype=object)
+    for word in combinations(range(1, 5), order):
+        image = state
+        for n in range(1, 5):
+            image = squares[f"W{n}"](image) if n in word else between[f"U{n}"](image)
+        resummed = resummed + image
+    total = oa.ordered_sum(nonlinear[l], l, L, order, lines[l])
+    assert np.array_equal(lambdify(total)({**squares, **between, L: 4}, state), resummed)
     for bound in (4, L):
         total = oa.ordered_sum(nonlinear[l], l, bound, order)
         assert np.array_equal(lambdify(total)({**squares, L: 4}, state), expected)

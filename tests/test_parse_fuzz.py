@@ -39,7 +39,7 @@ STRUCTURES = tuple(
         "commutator(A,|) commutator(|@B,A) function(exp,|) function(log,1+|) trace(|) trace(A@|) trace(tensor(A,|),0) "
         "trace(tensor(A,|),0,1) inverse(tensor(A,|)) adjoint(tensor(|,2*B)) tensor(A,B)@tensor(1,|) 1*(A@|) 1*(|@A) "
         "(1+g)*(g+|) (1+h)*(|) ordered_product(1+|,l,1,L) sum(A@|,l,1,3) sum(V[l]@|,l,1,m) ordered_sum(B+|,l,L,2) "
-        "ordered_product(V[l,m]@|,l,1,m) ordered_product(|@V[m],m,1,9) sum(V[l^2]+|,l,1,2*n)"
+        "ordered_sum(B,l,L,2,|) ordered_product(V[l,m]@|,l,1,m) ordered_product(|@V[m],m,1,9) sum(V[l^2]+|,l,1,2*n)"
     ).split()
 )
 ODD = "λψ₃²٣ⅷéßıﬁ𝔸字\u0301\u200b\u202e\ufeff\x00\x1f\x85\u2028\ud800\U0010ffff\n\t"

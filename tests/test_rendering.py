@@ -472,7 +472,7 @@ def facts_and_theorems():
     head = next(fact.dressing for fact in forms if isinstance(fact, oa.Form) and fact.dressing.operator.kind == "ffn")
     return [
         oa.Linear(F), oa.Equal(A @ B, A), oa.Commute(P, A @ B), oa.Homogeneous(F), oa.Idempotent(1 - A), oa.Nilpotent(A, n),
-        oa.Inverse(1 - F), oa.Inverse(A, B), oa.Adjoint(A, A), oa.Causal(F, P),
+        oa.Inverse(1 - F), oa.Inverse(A, B), oa.Adjoint(A, A), oa.Causal(F, P), oa.Every(P[n] @ A, A @ P[n + 1], n),
         oa.Inverse(P), oa.Adjoint(P, P), *forms[:3], oa.simplify(head, facts=forms),
         oa.expand(F @ (A + B), facts=[oa.Linear(F)]), oa.schur_complement(*oa.atoms("A B C D", kind="linear")),
         oa.network_states(oa.network([F, F, F, F])), oa.self_energy(A, B, A, B),

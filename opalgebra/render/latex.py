@@ -19,6 +19,7 @@ from opalgebra.facts import (
     Causal,
     Commute,
     Equal,
+    Every,
     Fact,
     Form,
     Homogeneous,
@@ -34,7 +35,7 @@ from opalgebra.kernel import Theorem
 from opalgebra.powers import Coefficients
 from opalgebra.prove import Calculation
 from opalgebra.render.lines import WIDTH, broken
-from opalgebra.render.text import between, member, source_name, traced_names
+from opalgebra.render.text import between, every_index, member, source_name, traced_names
 from opalgebra.render.writing import (
     FACTOR,
     PRODUCT,
@@ -42,6 +43,7 @@ from opalgebra.render.writing import (
     Notation,
     Parts,
     Written,
+    chosen_places,
     wished_order,
     word,
     write,
@@ -117,6 +119,13 @@ def _index(value: Index) -> str:
 
 def _binder(binder: Binder, index: str) -> list[Any]:
     bound = _symbol(index)
+    if isinstance(binder, OrderedSum) and not binder.has_bare_line:
+        here, places = symbol(index), chosen_places(binder)
+        upper, order = _index(binder.upper), _index(binder.order)
+        sets = rf"\sum_{{\substack{{{places} \subseteq \{{1, \ldots, {upper}\}} \\ |{places}| = {order}}}}} "
+        product = rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{{bound}=1}}^{{{upper}}}\,\lbrace "
+        between = rf" \text{{ for }} {bound} \in {places},\; "
+        return [sets, product, (binder.opened(here), SUM), between, (binder.line_at(here), SUM), r" \text{ else}\rbrace"]
     if isinstance(binder, OrderedSum):
         last = _symbol(f"{index}_{binder.order}")
         between = "<" if binder.order == 2 else r"< \cdots <"
@@ -193,6 +202,10 @@ def _fact(fact: Fact) -> Parts:
             return [adjoint(member(operator)), " = ", member(other)]
         case Equal(lhs, rhs):
             return [lhs, " = ", rhs]
+        case Every():
+            index = every_index(fact)
+            stated = fact.equation(index)
+            return [stated.lhs, " = ", stated.rhs, rf"\ \text{{for every }} {_symbol(str(index))}"]
         case Form(dressing, form, split):
             return [dressing, " = ", form, rf"\ \text{{({split})}}"]
         case Commute(left, right):

@@ -33,6 +33,7 @@ from opalgebra.facts import (
     Causal,
     Commute,
     Equal,
+    Every,
     Fact,
     Form,
     Homogeneous,
@@ -54,6 +55,7 @@ from opalgebra.render.writing import (
     Notation,
     Parts,
     Written,
+    chosen_places,
     wished_order,
     word,
     write,
@@ -99,10 +101,15 @@ def _plain_binder(binder: Binder, index: str) -> list[Any]:
         OrderedSum: ("ordered_sum", ("upper", "order")),
     }[type(binder)]
     rest = ", ".join([index, *(str(getattr(binder, bound)) for bound in bounds)])
-    return [f"{name}(", (binder.opened(symbol(index)), SUM), f", {rest})"]
+    line = [", ", (binder.line_at(symbol(index)), SUM)] if isinstance(binder, OrderedSum) and not binder.has_bare_line else []
+    return [f"{name}(", (binder.opened(symbol(index)), SUM), f", {rest}", *line, ")"]
 
 
 def _unicode_binder(binder: Binder, index: str) -> list[Any]:
+    if isinstance(binder, OrderedSum) and not binder.has_bare_line:
+        here, places = symbol(index), chosen_places(binder)
+        sets = f"∑({places}⊆1..{binder.upper}, |{places}|={binder.order}) ∏←({index}=1..{binder.upper}) {{"
+        return [sets, (binder.opened(here), SUM), f" for {index}∈{places}, ", (binder.line_at(here), SUM), " else}"]
     if isinstance(binder, OrderedSum):
         last = f"{index}_{binder.order}" if isinstance(binder.order, Polynomial) else f"{index}{_subscript(binder.order)}"
         between = "<" if binder.order == 2 else "<⋯<"
@@ -400,6 +407,10 @@ def _fact(fact: Fact) -> Parts:
     match fact:
         case Equal(lhs, rhs):
             return [lhs, " = ", rhs]
+        case Every():
+            index = every_index(fact)
+            stated = fact.equation(index)
+            return [stated.lhs, " = ", stated.rhs, f" for every {index}"]
         case Inverse(operator, None | InverseOf()):
             return [_operand(operator), " invertible"]
         case Inverse(operator, inverse):
@@ -410,12 +421,21 @@ def _fact(fact: Fact) -> Parts:
         case Commute(left, right):
             return [_operand(left), ", ", _operand(right), " commute"]
         case Nilpotent(operator, power):
-            return [_operand(operator), f"^{power} = 0"]
+            exponent = power if str(power).isalnum() else f"({power})"
+            return [_operand(operator), f"^{exponent} = 0"]
         case Form(dressing, form, split):
             return [dressing, " = ", form, f" for split: {split}"]
         case Linear(operator) | Homogeneous(operator) | Idempotent(operator) | Causal(operator):
             return [_operand(operator), f" {type(fact).__name__.lower()}"]
     raise TypeError(f"{type(fact).__name__} has no text")
+
+
+def every_index(fact: Every) -> Scalar:
+    """A letter for the index, which names nothing in the fact."""
+    atoms = {atom for side in fact.operators for atom in side.atoms}
+    taken = {found.name for found in fact.symbols} | {name for atom in atoms for name in (atom.base, atom.name)}
+    names = ("t", "l", "m", "k", "i", *(f"t{number}" for number in range(len(taken) + 1)))
+    return symbol(next(name for name in names if name not in taken))
 
 
 def _operand(operand: Any) -> str | Operator:

@@ -8,6 +8,7 @@ size of the shared graph: `F3<x2> @ x where x1 = (1 + F1) @ x, x2 = (1 + F2) @ x
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 from opalgebra.errors import InputError
@@ -229,10 +230,23 @@ def word(binder: OrderedSum, index: str, gap: str, dots: str) -> list[Any]:
     return parts
 
 
+def chosen_places(binder: OrderedSum) -> str:
+    """A letter for the set of places that were chosen, which names nothing in the sum."""
+    taken = _taken(binder)
+    return next(name for name in chain(("S", "T", "R", "Q"), (f"S{number}" for number in count(1))) if name not in taken)
+
+
+def _taken(binder: Binder) -> set[str]:
+    """The names of everything in the bodies and bounds."""
+    taken = {found.name for found in binder.symbols}
+    for body in binder.bodies:
+        taken |= {found.name for found in body.symbols} | {name for atom in body.atoms for name in (atom.base, atom.name)}
+    return taken
+
+
 def bound_name(binder: Binder) -> str:
     """A letter for a bound index that names nothing in body or bounds, the earlier in the alphabet the deeper inside."""
-    taken = {found.name for found in binder.body.symbols | binder.symbols}
-    taken |= {name for atom in binder.body.atoms for name in (atom.base, atom.name)}
+    taken = _taken(binder)
     letters = ("l", "m", "n", "k", "j", "i")
     names = [*letters[binder.level - 1 :], *(f"l{number}" for number in range(binder.level, binder.level + len(taken) + 1))]
     return next(name for name in names if name not in taken)
