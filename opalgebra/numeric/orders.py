@@ -9,7 +9,7 @@ and then passes each part through the norm after it, in n (n + 1) / 2 block appl
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,6 +204,13 @@ def summarise(
     return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition, rounding)
 
 
+def _each(function: Callable[[Tensor], Tensor], parts: Tensor) -> Tensor:
+    """A map of states (batch, tokens, features) on each part; together where the batch has one row, as maps act on any."""
+    if parts.shape[1] == 1:
+        return function(parts.flatten(0, 1)).view_as(parts)
+    return torch.stack([function(part) for part in parts])
+
+
 def undressed(binding: Interpretation) -> Orders:
     """The paper's recurrence read literally, `y_k <- y_k + V(y_{k-1})` with the bare nonlinear blocks, counting all.
 
@@ -215,7 +222,7 @@ def undressed(binding: Interpretation) -> Orders:
     parts[0] = x0
     with torch.no_grad():
         for filled, stage in enumerate(binding.maps, start=1):
-            parts[1 : filled + 1] += torch.stack([stage.sum(part) - part for part in parts[:filled]])
+            parts[1 : filled + 1] += _each(lambda part, stage=stage: stage.sum(part) - part, parts[:filled])
             if stage.after is not None:
-                parts[: filled + 1] = torch.stack([stage.after(part) for part in parts[: filled + 1]])
+                parts[: filled + 1] = _each(stage.after, parts[: filled + 1])
     return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None, False)

@@ -159,7 +159,8 @@ def refusal(*arguments, **options) -> str:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"mask": [[1, 1, 1]]}, "a mask is 1 at tokens and 0 at padding, of shape (2, 4); this one is torch.int64 of shape (1, 3)"),
+        ({"mask": [[1, 1, 1]]}, "a mask is 1 at tokens and 0 at padding, of shape (2, 4); this one is torch.int64 of shape "
+         "(1, 3)"),
         ({"mask": [[1, 1, 1, 2]] * 2}, "a mask is 1 at tokens and 0 at padding, of shape (2, 4); this one is torch.int64 of "
          "shape (2, 4)"),
         ({"mask": [[1] * 4, [0] * 4]}, "a row of the mask has no token; leave that row out"),

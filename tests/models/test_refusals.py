@@ -57,8 +57,8 @@ def test_a_value_that_changes_the_forward_pass_is_refused_by_name(family, attrib
     network = tiny(family)
     setattr(network.config, attribute, value)
     assert refusal(network, inputs(family)) == (
-        f"the configuration of {type(network).__name__} has {attribute}={value!r}, which changes the forward pass in a way that "
-        f"the {TITLES[family]} adapter does not know; it reads models with {attribute}={known}"
+        f"the configuration of {type(network).__name__} has {attribute}={value!r}, which changes the forward pass in a way "
+        f"that the {TITLES[family]} adapter does not know; it reads models with {attribute}={known}"
     )
 
 
@@ -90,7 +90,7 @@ def test_the_bare_stack_of_layers_binds_without_logits(family):
     bare = getattr(network, BARE.get(family, "model"))
     binding, whole = oa.bind(bare, ids), oa.bind(network, ids)
     assert torch.equal(binding.states, whole.states)
-    with pytest.raises(oa.InputError, match="has no unembedding and so no logits; bind a model with a language head$"):
+    with pytest.raises(oa.InputError, match=r"has no unembedding and so no logits; bind a model with a language head$"):
         binding.orders().logits(3)
 
 
