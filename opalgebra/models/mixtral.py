@@ -25,6 +25,7 @@ from opalgebra.models.family import (
 from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.ffn import Experts
 from opalgebra.numeric.readout import Readout
+from opalgebra.numeric.roundoff import probable
 from opalgebra.numeric.stages import BranchMaps, stage
 
 
@@ -48,9 +49,9 @@ def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
         turned = rotary(base, base.embed_tokens(prompt.ids), prompt)
     visible = prompt.visible(window=config.sliding_window)
     maps = []
-    for layer in base.layers:
+    for layer, own in zip(base.layers, _choices(network, prompt)):
         attention = projected_attention(layer.self_attn, layer.self_attn.head_dim, visible, choices, rotary=turned)
-        ffn = _experts(layer.mlp, choices)
+        ffn = _experts(layer.mlp, own, choices)
         maps += [
             stage(BranchMaps(attention, before=rms_norm(layer.input_layernorm))),
             stage(BranchMaps(ffn, before=rms_norm(layer.post_attention_layernorm))),
@@ -59,10 +60,26 @@ def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
     return Parts(maps, readout, len(base.layers), config.num_attention_heads)
 
 
-def _experts(module: Any, choices: Mapping[str, str]) -> Experts:
+def _choices(network: Any, prompt: Prompt) -> list[torch.Tensor]:
+    """The experts that the model itself chooses in each layer, (batch * tokens, experts of a token)."""
+    found: list[torch.Tensor] = []
+    with faithful(network):
+        routers = [layer.mlp.gate for layer in base_of(network).layers]
+        handles = [router.register_forward_hook(lambda module, given, gave: found.append(gave[2])) for router in routers]
+        try:
+            network(**prompt.inputs())
+        finally:
+            for handle in handles:
+                handle.remove()
+    return found
+
+
+def _experts(module: Any, own: torch.Tensor, choices: Mapping[str, str]) -> Experts:
     inner = module.experts
     experts = []
     for both, down in zip(inner.gate_up_proj.detach(), inner.down_proj.detach()):
         gate, up = both.chunk(2)
         experts.append(gated_ffn((gate, None), (up, None), (down, None), inner.act_fn, choices))
-    return Experts(module.gate.weight.detach(), tuple(experts), module.gate.top_k)
+    router = module.gate.weight.detach()
+    slack = 2 * probable(3 * router.shape[1], router.dtype)  # of a norm and of a logit, on both sides of a comparison
+    return Experts(router, tuple(experts), module.gate.top_k, own, slack)

@@ -160,12 +160,16 @@ class FrozenExperts(Affine):
 class Experts(Map):
     """The `top` experts of each token, weighted by the softmax of their router logits among all, renormalised.
 
-    router (experts, features). The choice and the weights are frozen with a dressing.
+    router (experts, features). The choice and the weights are frozen with a dressing. A choice is discrete, so that one
+    rounding error can change it: `own` (batch * tokens, top) is what the model itself chose at its own states, and it is
+    taken where its lowest logit falls short of the highest by no more than `slack`, relative to the logits' reach.
     """
 
     router: Tensor
     experts: tuple[GatedFFN, ...]
     top: int
+    own: Tensor | None = None
+    slack: float = 0.0
 
     @property
     def inner(self) -> int:  # type: ignore[override]
@@ -173,9 +177,16 @@ class Experts(Map):
 
     def routes(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """(batch * tokens, top): the weights and the numbers of the chosen experts."""
-        logits = functional.linear(state.reshape(-1, state.shape[-1]), self.router)
-        weights, chosen = torch.topk(torch.softmax(logits, dim=-1), self.top, dim=-1)
-        return weights / weights.sum(-1, keepdim=True), chosen
+        flat = state.reshape(-1, state.shape[-1])
+        logits = functional.linear(flat, self.router)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        best, chosen = torch.topk(logits, self.top, dim=-1)
+        if self.own is not None and len(self.own) == len(flat):
+            reach = self.router.norm(dim=-1).max() * flat.norm(dim=-1)
+            short = best[:, -1] - logits.gather(1, self.own).amin(1)
+            chosen = torch.where((short <= self.slack * reach)[:, None], self.own, chosen)
+        weights = torch.softmax(logits, dim=-1).gather(1, chosen)
+        return (weights / weights.sum(-1, keepdim=True)).to(state.dtype), chosen
 
     def _served(self, state: Tensor) -> list[tuple[GatedFFN, Tensor, Tensor]]:
         """Each expert with the places that it serves and their weights, those that serve none left out."""

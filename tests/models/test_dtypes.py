@@ -1,5 +1,7 @@
 """Float64 that is float64 for every family, shorter dtypes within their own rounding, and what a model rounds as a row."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -102,6 +104,32 @@ def test_accumulated_in_float64_the_frozen_stages_are_those_of_the_same_model_in
     rotated = family not in ("gpt2", "gpt2 scaled by layer", "bert", "bert decoder", *ENCODERS)
     assert (short.maps[0](state) - expected).norm() <= (3e-2 if rotated else ROUNDING) * expected.norm()
     assert {parameter.data_ptr() for parameter in network.parameters()} == own
+
+
+def test_the_experts_of_a_token_are_those_that_the_model_chose_where_rounding_leaves_the_choice_open():
+    network, ids = tiny("mixtral", dtype=torch.bfloat16), inputs("mixtral")
+    experts = oa.bind(network, ids).maps[1].branches[0].vertex
+    state = torch.randn(2, 7, 24, generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
+    _, best = replace(experts, own=None).routes(state)
+    logits = torch.nn.functional.linear(state.view(-1, 24), experts.router).float()
+    order = logits.argsort(descending=True)
+    reach = experts.router.norm(dim=-1).max().float() * state.view(-1, 24).float().norm(dim=-1)
+    gap = (logits.gather(1, order[:, 1:2]) - logits.gather(1, order[:, 2:3]))[:, 0] / reach
+    third = order[:, [0, 2]]
+    for slack in (0.0, gap.median().item(), 1.0):
+        weights, chosen = replace(experts, own=third, slack=slack).routes(state)
+        expected = torch.where((gap <= slack)[:, None], third, best)
+        assert torch.equal(chosen.sort().values, expected.sort().values)
+        assert (weights.float().sum(-1) - 1).abs().max() < 1e-2
+    assert experts.own.shape == (14, 2) and experts.slack < 0.2
+
+
+@pytest.mark.parametrize("accumulate", [None, "float64"])
+def test_no_expert_is_exchanged_by_rounding(accumulate):
+    for seed in range(8):
+        binding = oa.bind(tiny("mixtral", seed, dtype=torch.bfloat16), inputs("mixtral", tokens=12), accumulate=accumulate)
+        result = binding.orders()
+        assert (result.rounding / result.condition).max() < 3e-2
 
 
 def test_a_truncation_has_no_row_of_rounding():

@@ -128,7 +128,7 @@ MISTAKES = {
     ("llama with biases", "no bias of the output"): attention(output_bias=lambda found: None),
     ("gemma3", "one rotary table"): attention(rotary=lambda found: Rotary(*GLOBAL)),
     ("mixtral", "weights not renormalised"): vertices(Experts, lambda e: OneOfAll(e.router, e.experts, e.top)),
-    ("mixtral", "one expert more"): vertices(Experts, lambda e: replace(e, top=3)),
+    ("mixtral", "one expert more"): vertices(Experts, lambda e: replace(e, top=3, own=None)),
     ("mixtral", "gate and other factor exchanged"): vertices(
         Experts, lambda e: replace(e, experts=tuple(replace(x, gate=x.up, up=x.gate) for x in e.experts))
     ),
