@@ -6,7 +6,8 @@ With attention A, feed-forward network F and norms N, M, P, Q, all nonlinear map
     post        M (1 + F) N (1 + A)            branch      (1 + M F)(1 + N A)
 
 and in parallel as one stage, `1 + A N + F M` and so on; `N (1 + A + F)` for post. With heads, A_l is a sum of vertices
-`A_l_h`, head h counted from 0. Layers and stages count from 1.
+`A_l_h`, head h counted from 0, and with biases also of `B_l`, the part that belongs to no head. Layers and stages count
+from 1.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +59,7 @@ class _States(tuple[Operator, ...]):
 class Architecture(Displayed):
     """A Transformer. `heads` is None when attention is one vertex a layer; `norms` is "explicit" or "absorbed".
 
-    `causal`: whether attention reads earlier tokens alone.
+    `causal`: whether attention reads earlier tokens alone. `biases`: whether attention split into heads adds a bias too.
     """
 
     layers: int
@@ -67,6 +68,7 @@ class Architecture(Displayed):
     parallel: bool = False
     causal: bool = True
     norms: str = "explicit"
+    biases: bool = False
 
     __repr__ = Displayed.__repr__
 
@@ -87,13 +89,14 @@ class Architecture(Displayed):
     def _branches(self, layer: int) -> tuple[Branch, Branch]:
         attention, ffn = family("A", kind=Kind.ATTENTION), family("F", kind=Kind.FFN)
         heads = (attention[layer],) if self.heads is None else tuple(attention[layer, h] for h in range(self.heads))
+        bias = family("B", kind=Kind.NONLINEAR)[layer] if self.biases and self.heads is not None else None
         before = [self._norm(name, layer, "pre", "sandwich") for name in ("N", "M")]
         after = [
             self._norm(inside, layer, "sandwich") or self._norm(alone, layer, "branch")
             for inside, alone in (("P", "N"), ("Q", "M"))
         ]
         return (
-            Branch(Kind.ATTENTION, heads, before[0], after[0]),
+            Branch(Kind.ATTENTION, heads, before[0], after[0], bias),
             Branch(Kind.FFN, (ffn[layer],), before[1], after[1]),
         )
 
@@ -116,8 +119,8 @@ class Architecture(Displayed):
 
     @cached_property
     def attention(self) -> Mapping[int, Operator]:
-        """Attention by layer: an atom, or the sum of the heads."""
-        sums = {layer: linear_combination((1, v) for v in branch.vertices) for layer, branch in self._of(Kind.ATTENTION)}
+        """Attention by layer: an atom, or the sum of the heads and the bias that belongs to none of them."""
+        sums = {layer: linear_combination((1, v) for v in branch.maps) for layer, branch in self._of(Kind.ATTENTION)}
         return _Vertices("attention", self._layers, sums)
 
     @cached_property
@@ -154,12 +157,13 @@ def transformer(
     parallel: bool = False,
     causal: bool = True,
     norms: str = "explicit",
+    biases: bool = False,
 ) -> Architecture:
     """The symbolic Transformer of a number of layers; `heads=h` makes every head a vertex.
 
     norm: "pre", "post", "sandwich" (norms before and after each block) or "branch" (after each block, inside its residual).
     parallel: attention and feed-forward network read the same state. `norms="absorbed"` leaves the norms inside the
-    vertices. InputError for other options.
+    vertices. biases: attention whose heads are vertices adds a bias that belongs to none of them. InputError for other options.
 
     >>> import opalgebra as oa
     >>> oa.transformer(layers=96).dyson().total == 2**192
@@ -173,4 +177,4 @@ def transformer(
     for name, choice, known in (("norm", norm, NORMS), ("norms", norms, ("explicit", "absorbed"))):
         if choice not in known:
             raise InputError(f"{name}={choice!r} is unknown; use {', '.join(map(repr, known))}")
-    return Architecture(layers, heads, norm, bool(parallel), bool(causal), norms)
+    return Architecture(layers, heads, norm, bool(parallel), bool(causal), norms, bool(biases))

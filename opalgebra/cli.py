@@ -34,7 +34,7 @@ def demo(out: Path) -> int:
 @click.option("--prompt", required=True, help="The text on which the series is verified.")
 @click.option("--counting", default="all", show_default=True, help="What counts as an order: all, attention or ffn.")
 @click.option("--order", type=int, help="Truncate the series at this order.")
-@click.option("--split", default="gate", show_default=True, help="Split of the feed-forward network: gate or source.")
+@click.option("--split", default="gate", show_default=True, help="gate, tangent or source of the network; or jacobian.")
 @click.option("--heads", is_flag=True, help="Make every attention head a vertex.")
 @click.option("--dtype", default="float64", show_default=True, help="float64, float32, bfloat16 or float16.")
 @click.option("--device", default="cpu", show_default=True, help="A torch device.")

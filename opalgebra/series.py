@@ -8,7 +8,8 @@ either one counted vertex or none gives
 
 Vertices that are not counted are resummed into the propagator: a stage where nothing was chosen acts as `1` plus its
 uncounted vertices, behind the norm after it. A source has the order of the counted vertices it passed, the one that
-emitted it included; the source of a norm after vertices, its shift, is born with order 0.
+emitted it included; the source of a norm after vertices, its shift, is born with order 0. Where heads are vertices, the bias
+that belongs to none of them is a map of its own, never chosen; its source counts when every head does.
 The number of selections of order k is the coefficient of z^k in `prod_s (1 + n_s z)`, n_s the counted vertices of s.
 """
 
@@ -33,21 +34,35 @@ LIMIT = 200_000
 
 @dataclass(frozen=True)
 class Branch:
-    """What one block adds to the state: `after @ (sum_v v) @ before`, with norms (or None) before and after its vertices."""
+    """What one block adds to the state: `after @ (sum_v v + bias) @ before`.
+
+    The norms before and after the vertices may be None, and so may the bias, which belongs to no vertex alone.
+    """
 
     kind: Kind
     vertices: tuple[Atom, ...]
     before: Atom | None = None
     after: Atom | None = None
+    bias: Atom | None = None
 
-    def read(self, vertices: tuple[Atom, ...]) -> Operator:
-        """`(sum_v v) @ before` over some of the vertices."""
-        total = linear_combination((1, vertex) for vertex in vertices)
+    @property
+    def has_heads(self) -> bool:
+        """Whether the vertices are heads of attention."""
+        return self.vertices[0].head is not None
+
+    @property
+    def maps(self) -> tuple[Atom, ...]:
+        """The vertices, and the bias."""
+        return self.vertices if self.bias is None else (*self.vertices, self.bias)
+
+    def read(self, maps: tuple[Atom, ...]) -> Operator:
+        """`(sum_v v) @ before` over some of the maps."""
+        total = linear_combination((1, vertex) for vertex in maps)
         return total if self.before is None else total @ self.before
 
-    def own(self, vertices: tuple[Atom, ...]) -> tuple[Atom, ...]:
-        """Those of the vertices that belong to this branch, in its order."""
-        return tuple(vertex for vertex in self.vertices if vertex in vertices)
+    def own(self, maps: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        """Those of the maps that belong to this branch, in its order."""
+        return tuple(vertex for vertex in self.maps if vertex in maps)
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,11 @@ class Stage:
         """The vertices of all branches."""
         return tuple(vertex for branch in self.branches for vertex in branch.vertices)
 
+    @cached_property
+    def maps(self) -> tuple[Atom, ...]:
+        """The vertices and biases of all branches."""
+        return tuple(vertex for branch in self.branches for vertex in branch.maps)
+
     @property
     def kind(self) -> Kind:
         """The kind of the first branch."""
@@ -79,11 +99,11 @@ class Stage:
         """The norm before the first branch."""
         return self.branches[0].before
 
-    def branch(self, vertices: tuple[Atom, ...]) -> Operator:
-        """What the given vertices of the stage add, each behind and before the norms of its branch."""
+    def branch(self, maps: tuple[Atom, ...]) -> Operator:
+        """What the given vertices and biases of the stage add, each behind and before the norms of its branch."""
         parts = []
         for branch in self.branches:
-            own = branch.own(vertices)
+            own = branch.own(maps)
             if own:
                 parts.append((1, branch.read(own) if branch.after is None else branch.after @ branch.read(own)))
         return linear_combination(parts)
@@ -91,7 +111,7 @@ class Stage:
     @cached_property
     def sum(self) -> Operator:
         """`1 + sum of branches`, before the norm after the stage."""
-        return 1 + self.branch(self.vertices)
+        return 1 + self.branch(self.maps)
 
     @cached_property
     def factor(self) -> Operator:
@@ -172,8 +192,8 @@ class Series(Displayed):
 
     @property
     def is_bare(self) -> bool:
-        """Whether a stage where nothing was chosen is the identity: every vertex is counted, no norm follows a vertex."""
-        return self.is_complete and not any(stage.follows for stage in self.stages)
+        """Whether a stage where nothing was chosen is the identity: all is counted, no norm follows a vertex."""
+        return self.is_complete and not any(stage.follows or len(stage.maps) > len(stage.vertices) for stage in self.stages)
 
     @cached_property
     def _sizes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -212,11 +232,13 @@ class Series(Displayed):
         return sum(self._count(stage.number, left) for stage, _, left in self._births(self._checked(order)))
 
     def _births(self, order: int) -> Iterator[tuple[Stage, Atom, int]]:
-        """(stage, what emits there, counted vertices still to pass): every vertex, and every norm after vertices."""
+        """(stage, what emits there, counted vertices still to pass): every vertex, bias and norm after vertices."""
         for stage, counted in zip(self.stages, self.counted):
             for branch in stage.branches:
                 for vertex in branch.vertices:
                     yield stage, vertex, order - (vertex in counted)
+                if branch.bias is not None:
+                    yield stage, branch.bias, order - all(vertex in counted for vertex in branch.vertices)
                 if branch.after is not None:
                     yield stage, branch.after, order
             if stage.after is not None:
@@ -242,33 +264,33 @@ class Series(Displayed):
                 rank -= len(self.counted[s]) * block
         return tuple(chosen)
 
-    def dressed_vertex(self, stage: Stage, vertices: tuple[Atom, ...]) -> Operator:
-        """What vertices of a stage add, as a linear operator: each norm and vertex dressed by what it really reads."""
+    def dressed_vertex(self, stage: Stage, maps: tuple[Atom, ...]) -> Operator:
+        """What maps of a stage add, as a linear operator: each norm and vertex dressed by what it really reads."""
         here = self.states[stage.number - 1]
         parts = []
         for branch in stage.branches:
-            own = branch.own(vertices)
+            own = branch.own(maps)
             if own:
                 parts.append((1, self._after(branch, here) @ dressed(branch.read(own), here)))
         return linear_combination(parts)
 
     def _after(self, branch: Branch, here: Operator) -> Operator:
-        """The norm after a branch, dressed by the sum of all its vertices; the identity without one."""
-        return Identity(X) if branch.after is None else dressed(branch.after, branch.read(branch.vertices) @ here)
+        """The norm after a branch, dressed by the sum of all its maps; the identity without one."""
+        return Identity(X) if branch.after is None else dressed(branch.after, branch.read(branch.maps) @ here)
 
     def _line(self, stage: Stage) -> Operator:
         """The norm after a stage, dressed: what every part of the state passes there; the identity without one."""
         return Identity(X) if stage.after is None else dressed(stage.after, stage.sum @ self.states[stage.number - 1])
 
     def _born(self, stage: Stage, emitter: Atom) -> Operator:
-        """The state that a vertex or a norm leaves over, carried to the end of its stage."""
+        """The state that a vertex, a bias or a norm leaves over, carried to the end of its stage."""
         here = self.states[stage.number - 1]
         if emitter is stage.after:
             return source(emitter, stage.sum @ here)
         for branch in stage.branches:
             if emitter is branch.after:
-                return self._line(stage) @ source(emitter, branch.read(branch.vertices) @ here)
-            if emitter in branch.vertices:
+                return self._line(stage) @ source(emitter, branch.read(branch.maps) @ here)
+            if emitter in branch.maps:
                 break
         return self._line(stage) @ self._after(branch, here) @ source(branch.read((emitter,)), here)
 
@@ -308,7 +330,7 @@ class Series(Displayed):
         """The factors of each stage from which no vertex is chosen, identities left out."""
         found = []
         for stage, counted in zip(self.stages, map(set, self.counted)):
-            resummed = tuple(vertex for vertex in stage.vertices if vertex not in counted)
+            resummed = tuple(vertex for vertex in stage.maps if vertex not in counted)
             factors = [1 + self.dressed_vertex(stage, resummed)] if resummed else []
             found.append([factor for factor in (*factors, self._line(stage)) if not isinstance(factor, Identity)])
         return tuple(found)
@@ -383,7 +405,7 @@ class Series(Displayed):
         """
         parts = [self.states[0]]
         for stage in self.stages:
-            branch = stage.branch(stage.vertices)
+            branch = stage.branch(stage.maps)
             moved = [branch @ part for part in parts]
             parts = [parts[0], *(part + below for part, below in zip(parts[1:], moved)), moved[-1]]
             if stage.after is not None:

@@ -36,6 +36,13 @@ def test_heads_are_vertices_counted_from_zero():
     assert sorted(T.head) == [(1, 0), (1, 1), (1, 2)]
 
 
+def test_the_bias_that_belongs_to_no_head_is_a_map_of_its_own_and_no_vertex():
+    T = oa.transformer(1, heads=2, biases=True)
+    assert str(T.operator) == "(1 + F1 @ M1) @ (1 + (A1_0 + A1_1 + B1) @ N1)"
+    assert str(T.attention[1]) == "A1_0 + A1_1 + B1" and [v.name for v in T.stages[0].vertices] == ["A1_0", "A1_1"]
+    assert oa.transformer(1, biases=True).operator == oa.transformer(1).operator
+
+
 def test_vertices_by_layer_and_head():
     T = oa.transformer(2)
     assert T.attention == {1: vertex("A1", "attention"), 2: vertex("A2", "attention")}

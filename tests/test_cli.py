@@ -100,7 +100,8 @@ def test_a_prompt_longer_than_the_context_is_one_line(run, folder):
         (["--counting", "some"], "counting='some' is unknown; use all, attention, ffn, or a predicate on vertices"),
         (
             ["--split", "half"],
-            "split ffn='half' is not known; use attention: frozen, source; ffn: gate, source",
+            "split ffn='half' is not known; use attention: frozen, source; ffn: gate, tangent, source; or split='jacobian' for "
+            "everything",
         ),
         (
             ["--dtype", "int8"],
@@ -124,11 +125,13 @@ def test_a_bad_order_is_seen_before_the_model_is_loaded(run):
 def test_a_model_of_an_unknown_family_is_one_line(run, tmp_path):
     import transformers
 
-    config = transformers.GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=37, n_positions=16)
-    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
-    word_tokenizer().save_pretrained(tmp_path / "gpt2")
-    assert refused(run, "verify", tmp_path / "gpt2", "--prompt", "w1") == (
-        f"{tmp_path / 'gpt2'} is of the family 'gpt2', which no adapter reads; families known here: llama"
+    config = transformers.OPTConfig(
+        vocab_size=37, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, ffn_dim=8, word_embed_proj_dim=8
+    )
+    transformers.OPTForCausalLM(config).save_pretrained(tmp_path / "opt")
+    word_tokenizer().save_pretrained(tmp_path / "opt")
+    assert refused(run, "verify", tmp_path / "opt", "--prompt", "w1").startswith(
+        f"{tmp_path / 'opt'} is of the family 'opt', which no adapter reads; families known here: llama, mistral, "
     )
 
 
@@ -185,7 +188,11 @@ def test_models_says_what_can_be_loaded_and_bound(run):
     status, out, _ = run("models")
     assert status == 0
     assert "smollm2" in out and "minilm" in out
-    assert out.splitlines()[-1] == ("families that can be bound (any folder, hub id or model object of transformers): llama")
+    assert out.splitlines()[-1] == (
+        "families that can be bound (any folder, hub id or model object of transformers): llama, mistral, qwen2, qwen3, "
+        "gemma2, gemma3_text, gpt2, gpt_neox, phi3, olmo2, mixtral, bert, torch.nn.TransformerEncoder"
+    )
+    assert "cannot be bound" not in out
 
 
 def test_doctor_prints_the_command_for_what_is_missing(run, monkeypatch, tmp_path):

@@ -166,6 +166,42 @@ def test_the_series_of_every_architecture_is_exact(norm, parallel, heads, counti
     ]
 
 
+@pytest.mark.parametrize("norm", ["pre", "post", "sandwich", "branch"])
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("counting", ["all", "ffn", lambda vertex: vertex.head == 0])
+def test_the_series_with_a_bias_that_belongs_to_no_head_is_exact(norm, parallel, counting):
+    T = oa.transformer(2, 2, norm=norm, parallel=parallel, biases=True)
+    S = T.dyson(counting=counting)
+    assert counterexample(total(S), T.operator @ T.x[0], interpretations=[Interpretation(1)]) is None
+    plain = oa.transformer(2, 2, norm=norm, parallel=parallel).dyson(counting=counting)
+    assert [S.count(k) for k in range(S.max_order + 1)] == [plain.count(k) for k in range(plain.max_order + 1)]
+    assert [sum(1 for _ in S.sources(k)) for k in range(S.max_order + 1)] == [
+        S.source_count(k) for k in range(S.max_order + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counting", "order"), [("all", 1), ("attention", 1), ("ffn", 0), (lambda vertex: vertex.head == 0, 0)]
+)
+def test_a_bias_that_belongs_to_no_head_counts_when_every_head_does(counting, order):
+    S = oa.transformer(1, 2, biases=True).dyson(counting=counting)
+    births = [(emitter.name, order - left) for stage, emitter, left in S._births(order)]
+    assert ("B1", order) in births
+    assert not S.is_bare and oa.transformer(1, 2).dyson().is_bare
+
+
+def test_planted_error_of_a_bias_without_its_source_or_without_its_dressing_is_found(monkeypatch):
+    T = oa.transformer(2, 2, norm="sandwich", biases=True)
+    births, right = Series._births, total(T.dyson())
+    assert counterexample(right, T.x[-1]) is None
+    with monkeypatch.context() as planted:
+        planted.setattr(Series, "_births", lambda self, k: (b for b in births(self, k) if b[1].name[0] != "B"))
+        assert counterexample(total(T.dyson()), T.x[-1]) is not None
+    passing = [[f for f in factors if "B1" not in str(f)] for factors in T.dyson()._passing]
+    monkeypatch.setattr(Series, "_passing", passing)
+    assert counterexample(total(T.dyson()), T.x[-1]) is not None
+
+
 @pytest.mark.parametrize("norm", ["post", "sandwich", "branch"])
 @pytest.mark.parametrize("parallel", [False, True])
 def test_planted_error_of_dressing_a_norm_after_vertices_by_one_vertex_alone_is_found(norm, parallel, monkeypatch):

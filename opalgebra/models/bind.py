@@ -11,15 +11,19 @@ from torch import Tensor
 
 from opalgebra.architecture import transformer
 from opalgebra.errors import InputError, ModelError
-from opalgebra.models import FAMILIES
+from opalgebra.models import FAMILIES, UNREAD
+from opalgebra.models.family import Parts, Prompt
 from opalgebra.models.load import Model, load
+from opalgebra.models.prompt import prompt_of
 from opalgebra.numeric.binding import Binding, self_check
-from opalgebra.numeric.faithful import reference
-from opalgebra.numeric.stages import freeze
+from opalgebra.numeric.faithful import Reference, full_precision, one_at_a_time, reference
+from opalgebra.numeric.ffn import Experts, GatedFFN
+from opalgebra.numeric.maps import Differentiated, Map, cast
+from opalgebra.numeric.stages import BranchMaps, StageMaps, freeze
 
-FFN_SPLITS = ("gate", "source")
-ATTENTION_SPLITS = ("frozen", "source")
-_EMPTY = "the prompt is empty; give at least one token"
+SPLITS = {"attention": ("frozen", "source"), "ffn": ("gate", "tangent", "source")}
+GATED = ("gate", "up", "half")
+ENCODER = "torch.nn.TransformerEncoder"
 
 
 def bind(
@@ -30,35 +34,52 @@ def bind(
     gated: str = "gate",
     heads: bool = False,
     check: bool = True,
+    mask: Any = None,
+    positions: Any = None,
+    accumulate: torch.dtype | str | None = None,
 ) -> Binding:
     """The atoms of a model's symbolic Transformer `M.T` as array functions at one input.
 
-    input: a text (results then have no batch axis) or integer token ids (batch, tokens), without padding.
-    split: "gate" or "source" names the split of the feed-forward network and leaves attention "frozen"; a mapping
-    {"attention": "frozen" | "source", "ffn": "gate" | "source"} names both. gated: "gate", the factor of a gated unit
-    that is frozen. heads=True makes every attention head a vertex.
+    input: a text (results then have no batch axis), integer token ids (batch, tokens), or for a model without an embedding
+    vectors (batch, tokens, features). mask (batch, tokens): 1 or True at tokens, 0 or False at padding, on any side or
+    between; what is padded counts in no figure and no verdict, and figures by token are NaN there. positions (batch, tokens):
+    the position of each token; by default they are counted from the first token that is not padded.
 
-    With `check`, every block is compared with the model's own float64 forward and ModelError names one that differs.
+    split: "gate", "tangent" or "source" names the split of the feed-forward network and leaves attention "frozen"; a mapping
+    {"attention": "frozen" | "source", "ffn": ...} names both; "jacobian" stands alone and differentiates everything, norms
+    too. gated: which factor of a gated unit the split "gate" freezes: "gate", "up", or "half" for the mean of both. heads=True
+    makes every attention head a vertex. accumulate="float64" evaluates the frozen stages of a shorter model in float64; what
+    the model itself rounded is then a row of its own.
+
+    With `check`, every block is compared with the model's own forward in its dtype and ModelError names one that differs.
     One thread at a time runs a model. InputError for an empty or too long input or an unknown split; ModelError for a
     family that is not known, a weight that is not finite, a configuration that the family's adapter does not know.
     """
     choices = _split(split, gated)
     if not isinstance(heads, bool):
         raise InputError(f"heads={heads!r} is neither True, every attention head a vertex, nor False")
+    if accumulate not in (None, "float64", torch.float64):
+        raise InputError(f"accumulate={accumulate!r} is not known; use 'float64', or leave it out for the model's own dtype")
     model = model if isinstance(model, Model) else load(model)
     family = _family(model)
+    family.refused(model.network)
     _check_weights(model)
-    ids = _ids(model, input)
-    with torch.no_grad():
-        parts = family.read(model.network, ids, choices)
-        own = reference(model.network, ids, family.points(model.network))
-        frozen, states = freeze(own.states, parts.maps)
-        if heads:
-            frozen[0].vertex.restricted([0])
+    prompt = prompt_of(model, input, mask, positions)
+    with one_at_a_time(), torch.no_grad(), full_precision():
+        parts = _parts(family, model, prompt, choices, gated)
+        run = getattr(family, "run", _run)
+        own = run(model.network, prompt, family.points(model.network))
+        recorded = own.states
+        if accumulate is not None:
+            parts, recorded = cast(parts, torch.float64), recorded.double()
+        frozen, states = freeze(recorded, parts.maps)
+        shape = dict(parts.shape)
+        if heads and any(branch.vertex.common is not None for maps in parts.maps for branch in maps.branches):
+            shape["biases"] = True
         binding = Binding(
             model=model,
-            T=transformer(parts.layers, parts.heads if heads else None),
-            ids=ids,
+            T=transformer(parts.layers, parts.heads if heads else None, **shape),
+            ids=prompt.ids,
             has_batch=not isinstance(input, str),
             split=choices,
             maps=parts.maps,
@@ -66,8 +87,33 @@ def bind(
             states=states,
             reference=own,
             readout=parts.readout,
+            mask=prompt.mask,
         )
         return replace(binding, deviation=self_check(binding)) if check else binding
+
+
+def _run(network: torch.nn.Module, prompt: Prompt, points: list[Any]) -> Reference:
+    """The forward of a model of transformers."""
+    return reference(network, prompt.inputs(), points, real=prompt.mask)
+
+
+def _parts(family: ModuleType, model: Model, prompt: Prompt, choices: Mapping[str, str], gated: str) -> Parts:
+    """The family's array functions under a split."""
+    jacobian = choices["ffn"] == "jacobian"
+    asked = {"attention": "frozen", "ffn": "gate"} if jacobian else choices
+    parts = family.read(model.network, prompt, {**asked, "gated": gated})
+    vertices = [branch.vertex for maps in parts.maps for branch in maps.branches]
+    if gated != "gate" and not any(isinstance(vertex, GatedFFN | Experts) for vertex in vertices):
+        raise InputError(f"gated={gated!r}: {model.name} has no gated units; leave gated= out")
+    return replace(parts, maps=[_differentiated(maps) for maps in parts.maps]) if jacobian else parts
+
+
+def _differentiated(maps: StageMaps) -> StageMaps:
+    def each(part: Map | None) -> Any:
+        return None if part is None else Differentiated(part)
+
+    branches = (BranchMaps(each(own.vertex), each(own.before), each(own.after)) for own in maps.branches)
+    return StageMaps(tuple(branches), each(maps.after))
 
 
 def family_of(model_type: str) -> ModuleType | None:
@@ -77,25 +123,37 @@ def family_of(model_type: str) -> ModuleType | None:
 
 def _family(model: Model) -> ModuleType:
     model_type = getattr(getattr(model.network, "config", None), "model_type", None)
+    if isinstance(model.network, torch.nn.TransformerEncoder):
+        model_type = ENCODER
     family = family_of(model_type) if model_type else None
     if family is None:
         known = ", ".join(FAMILIES)
         what = f"family {model_type!r}" if model_type else f"class {type(model.network).__name__}"
-        raise ModelError(f"{model.name} is of the {what}, which no adapter reads; families known here: {known}")
+        why = f": {UNREAD[model_type]}" if model_type in UNREAD else ""
+        raise ModelError(f"{model.name} is of the {what}, which no adapter reads{why}; families known here: {known}")
     return family
 
 
 def _split(split: str | Mapping[str, str], gated: str) -> dict[str, str]:
     if not isinstance(split, str | Mapping):
         raise InputError(f"split={split!r} is not known; use a name such as 'gate', or a mapping of 'attention' and 'ffn'")
+    if gated not in GATED:
+        raise InputError(f"gated={gated!r} is not known; use {', '.join(map(repr, GATED))}")
+    if split == "jacobian":
+        if gated != "gate":
+            raise InputError(f"gated={gated!r} freezes a factor, and split='jacobian' differentiates both; leave gated= out")
+        return dict.fromkeys(("attention", "ffn", "norm"), "jacobian")
     choices = {"attention": "frozen", "ffn": "gate"} | ({"ffn": split} if isinstance(split, str) else dict(split))
-    allowed = {"attention": ATTENTION_SPLITS, "ffn": FFN_SPLITS}
     for kind, choice in choices.items():
-        if choice not in allowed.get(kind, ()):
-            options = "; ".join(f"{name}: {', '.join(values)}" for name, values in allowed.items())
-            raise InputError(f"split {kind}={choice!r} is not known; use {options}")
+        if choice not in SPLITS.get(kind, ()):
+            options = "; ".join(f"{name}: {', '.join(values)}" for name, values in SPLITS.items())
+            raise InputError(f"split {kind}={choice!r} is not known; use {options}; or split='jacobian' for everything")
     if gated != "gate":
-        raise InputError(f"gated={gated!r} is not known; use gated='gate'")
+        if choices["ffn"] != "gate":
+            raise InputError(
+                f"gated={gated!r} names a factor that ffn='gate' freezes, but ffn={choices['ffn']!r}; use ffn='gate'"
+            )
+        choices["gated"] = gated
     return choices
 
 
@@ -106,31 +164,3 @@ def _check_weights(model: Model) -> None:
             raise ModelError(
                 f"the weight {name} of {model.name} is {weight[place].item()} at index {place}; mend the weights and load again"
             )
-
-
-def _ids(model: Model, input: Any) -> Tensor:
-    device = next(model.network.parameters()).device
-    if isinstance(input, str):
-        ids = torch.tensor([model.token_ids(input)], dtype=torch.long)
-    else:
-        try:
-            ids = torch.as_tensor(input)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"the input is a {type(input).__name__} that is no array of integers; give a text, or token ids (batch, "
-                "tokens) with rows of the same length"
-            ) from error
-        if ids.numel() == 0:
-            raise InputError(_EMPTY)
-        if ids.ndim != 2 or ids.is_floating_point() or ids.dtype == torch.bool:
-            raise InputError(f"token ids are integers (batch, tokens), not {ids.dtype} of shape {tuple(ids.shape)}")
-        ids = ids.long()
-    if ids.numel() == 0:
-        raise InputError(_EMPTY)
-    config = model.network.config
-    longest, vocabulary = config.max_position_embeddings, config.vocab_size
-    if ids.shape[1] > longest:
-        raise InputError(f"the prompt has {ids.shape[1]:,} tokens and {model.name} reads at most {longest:,}; shorten it")
-    if ids.min() < 0 or ids.max() >= vocabulary:
-        raise InputError(f"token ids run from 0 to {vocabulary - 1:,}, but the input has {int(ids.min())} to {int(ids.max())}")
-    return ids.to(device)

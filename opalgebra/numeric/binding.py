@@ -10,6 +10,8 @@ from opalgebra.errors import ModelError
 from opalgebra.expr import Operator
 from opalgebra.numeric import evaluation, orders, roundoff
 from opalgebra.numeric.interpretation import Interpretation
+from opalgebra.numeric.maps import Map
+from opalgebra.numeric.stages import StageMaps
 from opalgebra.series import Counting
 
 
@@ -38,24 +40,49 @@ def self_check(binding: Binding) -> float:
     ModelError naming the first block beyond its bound.
     """
     worst = 0.0
-    recorded = binding.reference.states
-    for index, ((norm, vertex), stage) in enumerate(zip(binding.maps, binding.T.stages)):
-        state, after = recorded[index], recorded[index + 1]
-        normed = norm(state)
-        difference = (state + vertex(normed) - after).norm(dim=-1)
-        scale = state.norm(dim=-1) + vertex.rounding_scale(normed)
-        bound = roundoff.probable(norm.inner + vertex.inner, binding.dtype) * scale
-        where = f"{stage.kind} of layer {stage.layer} (stage {stage.number})"
+    recorded, dtype = binding.reference.states, binding.reference.states.dtype
+    for index, (maps, stage) in enumerate(zip(binding.maps, binding.T.stages)):
+        state, after = recorded[index].to(binding.dtype), recorded[index + 1].to(binding.dtype)
+        difference = binding.real((maps(state) - after).norm(dim=-1), 0.0)
+        scale, inner = scale_of_stage(maps, state)
+        kinds = " and ".join(branch.kind for branch in stage.branches)
+        where = f"{kinds} of layer {stage.layer} (stage {stage.number})"
+        bound = roundoff.probable(inner, dtype) * binding.real(scale, 1.0)
         worst = max(worst, _checked(where, difference, bound, after.norm(dim=-1), binding))
     readout, logits = binding.readout, binding.reference.logits
     if readout.unembedding is not None and logits is not None:
-        normed, weight = readout.norm(recorded[-1][:, -1]), readout.unembedding
-        own = torch.nn.functional.linear(normed, weight, readout.bias)
-        scale = normed.norm(dim=-1, keepdim=True) * weight.norm(dim=1) + own.abs()
-        bound = roundoff.probable(2 * weight.shape[1], binding.dtype) * scale
-        last = logits[:, -1].to(own)
+        rows = torch.arange(len(logits), device=logits.device)
+        last, state = logits[rows, binding.last], recorded[-1][rows, binding.last][:, None].to(binding.dtype)
+        normed, own = readout.values(state)[-1][:, 0], readout.logits(state)[:, 0]
+        reach = normed.norm(dim=-1, keepdim=True) * readout.unembedding.norm(dim=1)
+        scale = readout.rounding_scale(state)[:, 0] * reach + own.abs()
+        inner = sum(part.inner for part in readout.maps) + 2 * readout.unembedding.shape[1]
+        bound = roundoff.probable(inner, dtype) * scale
         worst = max(worst, _checked("unembedding", (own - last).abs(), bound, last.abs(), binding))
     return worst
+
+
+def scale_of_stage(maps: StageMaps, state: Tensor) -> tuple[Tensor, int]:
+    """(batch, tokens): the norm to which the rounding error of a stage is relative, and the inner dimensions summed in it.
+
+    A norm before a vertex passes on its own relative error, at the worst token; one after it stretches what went before.
+    """
+    scale, inner = state.norm(dim=-1), 0
+    tiny = torch.finfo(state.dtype).tiny
+    for branch in maps.branches:
+        read, value, _ = branch.parts(state)
+        own = branch.vertex.rounding_scale(read)
+        if branch.before is not None:
+            own = own * (branch.before.rounding_scale(state) / read.norm(dim=-1).clamp(min=tiny)).amax().clamp(min=1.0)
+        inner = max(inner, sum(part.inner for part in (branch.before, branch.vertex, branch.after) if part is not None))
+        scale = scale + (own if branch.after is None else _stretched(branch.after, value, own))
+    if maps.after is not None:
+        scale, inner = _stretched(maps.after, maps.sum(state), scale), inner + maps.after.inner
+    return scale, inner
+
+
+def _stretched(norm: Map, state: Tensor, scale: Tensor) -> Tensor:
+    return norm.rounding_scale(state) + norm.gain(state) * scale
 
 
 def _checked(where: str, difference: Tensor, bound: Tensor, size: Tensor, binding: Binding) -> float:

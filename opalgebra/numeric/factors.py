@@ -12,9 +12,11 @@ from torch.nn import functional
 
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom
-from opalgebra.frozen import NEURONS, PATTERNS, TOKENS, WEIGHTS, norm_factors
-from opalgebra.numeric.blocks import FrozenAttention, FrozenGated, RMSNorm
+from opalgebra.frozen import CENTERING, NEURONS, PATTERNS, TOKENS, WEIGHTS, norm_factors
+from opalgebra.numeric.attention import FrozenAttention
+from opalgebra.numeric.ffn import FrozenFFN
 from opalgebra.numeric.interpretation import Interpretation
+from opalgebra.numeric.maps import Affine
 from opalgebra.space import Kind
 
 Factor = tuple[Callable[[Tensor], Tensor], int]
@@ -22,28 +24,44 @@ Factor = tuple[Callable[[Tensor], Tensor], int]
 
 def factor(binding: Interpretation, atom: Atom) -> Factor:
     """The function that a factor is, and its summed inner dimension. InputError for what this binding has no value of."""
+    norms = binding.frozen_norms
+    if atom is CENTERING and any(norm.centered for norm in norms.values()):
+        return (lambda states: states - states.mean(-1, keepdim=True)), binding.states.shape[-1] + 1
     indices: Any = atom.indices
     if indices and all(isinstance(index, int) for index in indices):
         if atom is TOKENS[indices] and indices[0] < binding.tokens:
             return _only(indices[0])
-        for index, stage in enumerate(binding.T.stages):
-            own = [] if stage.norm is None else [found[stage.norm.indices] for found in norm_factors(stage.norm)]
-            if atom in own:
-                return _of_norm(binding, index, own.index(atom))
-            if stage.layer == indices[0] and len(indices) == 2:
-                kind, vertex, last = stage.branches[0].kind, binding.frozen[index].vertex, indices[1]
-                if kind == Kind.ATTENTION and isinstance(vertex, FrozenAttention) and last < _heads(vertex):
-                    head = vertex.restricted([last])
-                    if atom is PATTERNS[indices]:
-                        return _mixed(head)
-                    if atom is WEIGHTS[indices]:
-                        return _moved(head)
-                if kind == Kind.FFN and isinstance(vertex, FrozenGated) and atom is NEURONS[indices] and last < binding.tokens:
-                    return _gated(vertex, last)
+        for norm, frozen in norms.items():
+            scale, weight = (found[norm.indices] for found in norm_factors(norm))
+            if atom in (scale, weight):
+                return _times(frozen.scale if atom is scale else frozen.weight), frozen.inner
+        for stage, frozen_stage in zip(binding.T.stages, binding.frozen):
+            for branch, here in zip(stage.branches, frozen_stage.branches):
+                if stage.layer == indices[0] and len(indices) == 2:
+                    found = _of_vertex(atom, indices, branch.kind, here.vertex, binding.tokens)
+                    if found is not None:
+                        return found
     raise InputError(
         f"{atom.name} has no value under this binding: it is no pattern, scale or weight of a dressing that its split "
         f"({', '.join(f'{kind} {choice}' for kind, choice in binding.split.items())}) freezes; see frozen_forms"
     )
+
+
+def _of_vertex(atom: Atom, indices: Any, kind: Kind, vertex: Affine, tokens: int) -> Factor | None:
+    last = indices[1]
+    if kind == Kind.ATTENTION and isinstance(vertex, FrozenAttention) and last < _heads(vertex):
+        head = vertex.restricted([last])
+        if atom is PATTERNS[indices]:
+            return _mixed(head)
+        if atom is WEIGHTS[indices]:
+            return _moved(head)
+    if kind == Kind.FFN and isinstance(vertex, FrozenFFN) and atom is NEURONS[indices] and last < tokens:
+        return _gated(vertex, last)
+    return None
+
+
+def _times(diagonal: Tensor | float) -> Callable[[Tensor], Tensor]:
+    return lambda states: states * diagonal
 
 
 def _heads(vertex: FrozenAttention) -> int:
@@ -59,13 +77,6 @@ def _only(token: int) -> Factor:
     return only, 1
 
 
-def _of_norm(binding: Interpretation, index: int, part: int) -> Factor:
-    norm = binding.maps[index][0]
-    assert isinstance(norm, RMSNorm)
-    diagonal = norm.weight if part else norm.scale(binding.reference.states[index].to(binding.dtype))
-    return lambda states: states * diagonal, norm.inner
-
-
 def _mixed(head: FrozenAttention) -> Factor:
     pattern = head.pattern[:, 0, 0]
     return lambda states: torch.matmul(pattern, states), pattern.shape[-1]
@@ -78,6 +89,6 @@ def _moved(head: FrozenAttention) -> Factor:
     return moved, sum(head.value.shape)
 
 
-def _gated(vertex: FrozenGated, token: int) -> Factor:
-    gate = vertex.gate[:, token : token + 1]
-    return lambda states: functional.linear(gate * functional.linear(states, vertex.up), vertex.down), vertex.inner
+def _gated(vertex: FrozenFFN, token: int) -> Factor:
+    one = FrozenFFN(tuple((frozen[:, token : token + 1], weight) for frozen, weight in vertex.paths), vertex.down, vertex.inner)
+    return one, vertex.inner

@@ -13,9 +13,10 @@ Outside nothing has changed: each part is undone when the block is left, by an e
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -39,14 +40,23 @@ class Reference:
     """What the model's own forward computed, in the model's dtype.
 
     `states` (stages + 1, batch, tokens, features): the residual stream before each stage and after the last.
-    `logits` (batch, tokens, vocabulary) as the model returns them, after any soft cap; None without an unembedding.
+    `logits` (batch, tokens, vocabulary) as the model returns them, after any soft cap, `uncapped` as its unembedding gives
+    them; None without an unembedding.
     """
 
     states: torch.Tensor
     logits: torch.Tensor | None
+    uncapped: torch.Tensor | None = None
 
 
 _ONE_AT_A_TIME = threading.RLock()
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Inside the block no other thread runs a model here: what a run changes belongs to the process."""
+    with _ONE_AT_A_TIME:
+        yield
 
 
 @contextmanager
@@ -54,8 +64,9 @@ def faithful(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Inside the block, `network(ids)` computes in the network's own dtype, with eager attention, in evaluation mode.
 
     A float64 network computes wholly in float64 (see the module). A network of any other dtype keeps its arithmetic.
-    Gradients, autocast and TF32 are off. Everything is restored at the end of the block. The default dtype and the
-    TF32 switches belong to the process, so one thread at a time is inside; do not run others that depend on them.
+    Gradients, autocast, TF32 and fused encoder kernels are off, experts are computed one at a time. Everything is restored
+    at the end of the block. The default dtype and the TF32 switches belong to the process, so one thread at a time is
+    inside; do not run others that depend on them.
 
     Raises ModelError when only a part of the network is float64, when attention cannot be switched to eager, when a
     rotary table cannot be rebuilt or disagrees with its configuration, or when an operation returns a shorter dtype.
@@ -74,6 +85,8 @@ def faithful(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
         stack.enter_context(full_precision())
         stack.enter_context(_evaluation(network))
         stack.enter_context(_eager_attention(network))
+        stack.enter_context(_experts_one_at_a_time(network))
+        stack.enter_context(_no_fused_encoder())
         if double:
             stack.enter_context(_default_float64())
             stack.enter_context(_ServeFloat64())
@@ -84,39 +97,62 @@ def faithful(network: torch.nn.Module) -> Iterator[torch.nn.Module]:
         yield network
 
 
-def reference(network: torch.nn.Module, ids: torch.Tensor, points: Sequence[torch.nn.Module]) -> Reference:
-    """Run the model's own forward once on ids (batch, tokens) and record the input of each module in `points`.
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A point of the residual stream that is what a module gives, where no module reads it alone."""
 
-    `points` are the modules that read the residual stream, in the order in which they run, the final norm last (for
-    Llama: input_layernorm and post_attention_layernorm of each layer, then norm). No arithmetic is shared with any
-    decomposition: the numbers are the forward's own.
+    module: torch.nn.Module
+
+
+def reference(
+    network: torch.nn.Module,
+    inputs: torch.Tensor | Mapping[str, Any],
+    points: Sequence[torch.nn.Module | Output],
+    batch_first: bool = True,
+    real: torch.Tensor | None = None,
+) -> Reference:
+    """Run the model's own forward once and record the input of each module in `points`, or its output for an `Output`.
+
+    inputs: token ids (batch, tokens), or the keyword arguments of the forward. `points` are the modules that read the
+    residual stream, in the order in which they run, the final norm last (for Llama: input_layernorm and
+    post_attention_layernorm of each layer, then norm). `batch_first` is False for a model whose states are (tokens, batch,
+    features). real (batch, tokens): False where a state may be anything, at padded positions. No arithmetic is shared with
+    any decomposition: the numbers are the forward's own.
 
     Raises ModelError when the points are not called once each in this order, or when a recorded state is not finite.
     Source: the residual stream as the sum over stages, Elhage et al. 2021, "Transformer Circuits".
     """
     recorded: list[tuple[int, torch.Tensor]] = []
+    uncapped: list[torch.Tensor] = []
 
-    def recorder(index: int):
-        def hook(module, positional, keyword):
-            state = positional[0] if positional else keyword["hidden_states"]
-            recorded.append((index, state.detach().clone()))
+    def keep(index: int, state: torch.Tensor) -> None:
+        recorded.append((index, (state if batch_first else state.transpose(0, 1)).detach().clone()))
 
-        return hook
+    def hooked(index: int, point: torch.nn.Module | Output):
+        if isinstance(point, Output):
+            return point.module.register_forward_hook(lambda module, given, gave: keep(index, gave))
+        return point.register_forward_pre_hook(
+            lambda module, given, named: keep(index, given[0] if given else named["hidden_states"]), with_kwargs=True
+        )
 
+    if isinstance(inputs, torch.Tensor):
+        inputs = {"input_ids": inputs.to(next(network.parameters()).device), "use_cache": False, "return_dict": True}
     handles = []
-    try:
-        with faithful(network):
-            handles = [point.register_forward_pre_hook(recorder(index), with_kwargs=True) for index, point in enumerate(points)]
-            device = next(network.parameters()).device
-            output = network(input_ids=ids.to(device), use_cache=False, return_dict=True)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with faithful(network):
+        try:
+            handles = [hooked(index, point) for index, point in enumerate(points)]
+            unembedding = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
+            if unembedding is not None:
+                handles.append(unembedding.register_forward_hook(lambda module, given, gave: uncapped.append(gave.detach())))
+            output = network(**inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
     _check_order([index for index, _ in recorded], points)
     states = torch.stack([state.to(recorded[0][1].device) for _, state in recorded])
-    _check_finite(states)
+    _check_finite(states, real)
     logits = getattr(output, "logits", None)
-    return Reference(states, None if logits is None else logits.detach())
+    return Reference(states, None if logits is None else logits.detach(), uncapped[0] if uncapped else None)
 
 
 def _is_double(network: torch.nn.Module) -> bool:
@@ -197,6 +233,30 @@ def _eager_attention(network: torch.nn.Module) -> Iterator[None]:
             config._attn_implementation_internal = implementation
 
 
+@contextmanager
+def _experts_one_at_a_time(network: torch.nn.Module) -> Iterator[None]:
+    """The grouped products of experts have no float64."""
+    configurations = [config for config in _attention_configurations(network) if hasattr(config, "_experts_implementation")]
+    before = [(config, config._experts_implementation) for config in configurations]
+    try:
+        for config in configurations:
+            config._experts_implementation_internal = "eager"
+        yield
+    finally:
+        for config, implementation in before:
+            config._experts_implementation_internal = implementation
+
+
+@contextmanager
+def _no_fused_encoder() -> Iterator[None]:
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
 def _attention_configurations(network: torch.nn.Module) -> list:
     """Each configuration object once, nested ones included."""
     found: dict[int, object] = {}
@@ -270,6 +330,17 @@ def full_precision() -> Iterator[None]:
         yield
 
 
+def tf32() -> bool:
+    """Whether float32 products may be computed as shorter ones now."""
+    for read, _, full in _precision_switches():
+        try:
+            if read() not in full:
+                return True
+        except RuntimeError:  # as in `full_precision`
+            continue
+    return False
+
+
 def _precision_switches() -> list[tuple]:
     """(read, write, values of full precision): the older switches, then the newer ones from the general to the special,
     since a special one follows the general one until it is set.
@@ -290,7 +361,7 @@ def _precision_switches() -> list[tuple]:
     return switches
 
 
-def _check_order(called: list[int], points: Sequence[torch.nn.Module]) -> None:
+def _check_order(called: list[int], points: Sequence[torch.nn.Module | Output]) -> None:
     missing = next((index for index in range(len(points)) if index not in called), None)
     if not points:
         what = "no point is given"
@@ -307,8 +378,11 @@ def _check_order(called: list[int], points: Sequence[torch.nn.Module]) -> None:
     )
 
 
-def _check_finite(states: torch.Tensor) -> None:
-    broken = (~torch.isfinite(states).all(dim=-1)).nonzero()
+def _check_finite(states: torch.Tensor, real: torch.Tensor | None) -> None:
+    broken = ~torch.isfinite(states).all(dim=-1)
+    if real is not None:
+        broken &= real
+    broken = broken.nonzero()
     if len(broken):
         stage, row, token = broken[0].tolist()
         raise ModelError(

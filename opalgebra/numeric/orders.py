@@ -4,11 +4,12 @@ With y_k the part of the state that passed k counted vertices, a stage V does, f
 
     y_k <- y_k + V y_{k-1}      if V is counted        y_k <- y_k + V y_k      if it is not (resummed)
 
-in n (n + 1) / 2 block applications for n stages instead of 2^n. Parts born at a source run on a ladder of their own with
-the same rule; a source is born with order 1 at a counted vertex and 0 at another.
+and then passes each part through the norm after it, in n (n + 1) / 2 block applications for n stages instead of 2^n; see
+`opalgebra.numeric.stages`. Parts born at a source run on a ladder of their own with the same rule.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from opalgebra.errors import InputError, ModelError
+from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.interpretation import Interpretation
 from opalgebra.numeric.stages import Step
 from opalgebra.series import Counting, check_order, counter
@@ -35,18 +37,8 @@ class Ladder:
             self.filled = max(self.filled, order + 1)
 
     def pass_through(self, step: Step) -> None:
-        """The recurrence of the module for one stage. Both shares read the parts as they were before it."""
-        risen = min(self.filled, len(self.parts) - 1)
-        moving = [share for share in (step.counted, step.resummed) if share is not None and not share.is_constant]
-        if not moving or not self.filled:
-            return
-        reads = self.filled if step.resummed in moving else risen
-        normed = step.norm(self.parts[:reads])
-        if step.resummed in moving:
-            step.resummed.add_to(self.parts[: self.filled], normed)
-        if step.counted in moving and risen:
-            step.counted.add_to(self.parts[1 : risen + 1], normed[:risen])
-            self.filled = max(self.filled, risen + 1)
+        """The recurrence for one stage."""
+        self.filled = step.carry(self.parts, self.filled)
 
 
 def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool | None = False) -> tuple[Ladder, Ladder]:
@@ -56,7 +48,7 @@ def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool
     """
     from tqdm import tqdm
 
-    full = sum(step.counted is not None for step in steps)
+    full = sum(step.counts for step in steps)
     kept = 1 + (full if order is None else min(full, order))
     initial, sources = Ladder(kept, x0), Ladder(kept, x0)
     initial.born(x0, 0)
@@ -66,10 +58,8 @@ def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool
         ):
             for ladder in (initial, sources):
                 ladder.pass_through(step)
-            for share, born_at in ((step.counted, 1), (step.resummed, 0)):
-                source = step.source(share)
-                if source is not None:
-                    sources.born(source, born_at)
+            for source, order_of_source in step.births():
+                sources.born(source, order_of_source)
     return initial, sources
 
 
@@ -81,15 +71,21 @@ def steps_of(binding: Interpretation, counting: Counting) -> list[Step]:
 
 @dataclass(frozen=True, eq=False)
 class LogitOrders:
-    """A logit (or a difference of two) by order: `orders.sum() + readout_bias` is the model's own, `model`.
+    """A logit (or a difference of two) before any soft cap, by order: `orders.sum() + readout_bias` is the model's, `model`.
 
-    Arrays are float64 on the CPU: orders (orders,), readout_bias and model scalars; a leading batch axis for ids.
-    The final norm is frozen at the model's last state.
+    `capped` is what the model returns, the same without a cap. Arrays are float64 on the CPU: orders (orders,), the others
+    scalars; a leading batch axis for ids. What follows the last state, the final norm, is frozen at it.
     """
 
     orders: Any
     readout_bias: Any
     model: Any
+    capped: Any
+
+    @property
+    def rounding(self) -> Any:
+        """What the model's own rounding adds: `model` less the sum of all the rest."""
+        return self.model - self.orders.sum(-1) - self.readout_bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +95,8 @@ class Orders:
     norms (orders, tokens): |y_n| / |x_L|, source-born parts included; source_norms: those alone. partial_errors (orders,
     tokens): |sum_{m<=n} y_m - x_L| / |x_L|. condition (tokens,): sum of norms over the norm of the sum. x_L is from the
     model's own forward. `parts` is the tensor (orders, batch, tokens, features) of the y_n themselves.
+    rounding (tokens,): |x_L - sum of all y_m| / |x_L|, the row of what the model itself rounded; None for a truncation.
+    Figures at padded positions are NaN.
     """
 
     binding: Interpretation
@@ -109,6 +107,12 @@ class Orders:
     source_norms: Any
     partial_errors: Any
     condition: Any
+    rounding: Any
+
+    @property
+    def remainder(self) -> Tensor:
+        """(batch, tokens, features): x_L less the sum of the parts."""
+        return self.binding.reference.states[-1].to(self.parts) - self.parts.sum(0)
 
     def logits(self, token: str | int, minus: str | int | None = None) -> LogitOrders:
         """The logit of a token (a text that is one token, or an id) at the last position, by order, before any cap."""
@@ -117,24 +121,22 @@ class Orders:
             raise InputError(f"{binding.model.name} has no unembedding and so no logits; bind a model with a language head")
         ids = [binding.model.token_id(part) for part in ([token] if minus is None else [token, minus])]
         signs = torch.tensor([1.0, -1.0], dtype=torch.float64)[: len(ids)]
-        frozen = readout.norm.freeze(binding.reference.states[-1])
-        weight = readout.unembedding[ids]
-        by_order = torch.nn.functional.linear(frozen(self.parts)[:, :, -1], weight)
-        constant = by_order.new_zeros(by_order.shape[1:])
-        if frozen.source is not None:
-            constant = constant + torch.nn.functional.linear(frozen.source[:, -1], weight)
-        if readout.bias is not None:
-            constant = constant + readout.bias[ids]
-        three = (by_order.movedim(0, 1), constant, binding.reference.logits[:, -1, ids])
-        return LogitOrders(*(binding.unbatched(values.double().cpu() @ signs).numpy() for values in three))
+        rows = torch.arange(len(binding.ids), device=self.parts.device)
+        state = binding.reference.states[-1].to(self.parts)[rows, binding.last][:, None]
+        by_order, constant = readout.by_part(self.parts[:, rows, binding.last][:, :, None], state, ids)
+        capped = binding.reference.logits[rows, binding.last][:, ids]
+        own = capped if binding.reference.uncapped is None else binding.reference.uncapped[rows, binding.last][:, ids]
+        four = (by_order[:, :, 0].movedim(0, 1), constant[:, 0], own, capped)
+        return LogitOrders(*(binding.unbatched(values.double().cpu() @ signs).numpy() for values in four))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for JSON."""
-        arrays = {name: getattr(self, name).tolist() for name in ("norms", "source_norms", "partial_errors", "condition")}
+        names = ("norms", "source_norms", "partial_errors", "condition", "rounding")
+        arrays = {name: _plain(getattr(self, name)) for name in names}
         binding = self.binding
         return {
             "model": binding.model.name, "tokens": binding.token_texts, "split": dict(binding.split),
-            "counting": self.counting, "order": self.order, "dtype": str(binding.dtype), **arrays,
+            "counting": self.counting, "order": self.order, "dtype": binding.dtypes, **arrays,
         }  # fmt: skip
 
     def to_pandas(self) -> Any:
@@ -152,6 +154,13 @@ class Orders:
         return f"Orders(counting {self.counting}: {self.norms.shape[-2]} orders{truncated}, {self.norms.shape[-1]} tokens)"
 
 
+def _plain(figures: Any) -> Any:
+    """Nested lists, with None at padded positions; None for None."""
+    if figures is None or not hasattr(figures, "tolist"):
+        return figures
+    return [_plain(each) for each in figures] if figures.ndim else None if math.isnan(figures) else figures.tolist()
+
+
 def orders(binding: Interpretation, *, counting: Counting = "all", order: int | None = None) -> Orders:
     """All orders (up to `order`) at the binding's input. A progress bar is shown on a terminal.
 
@@ -159,14 +168,21 @@ def orders(binding: Interpretation, *, counting: Counting = "all", order: int | 
     (n + 1) states. ModelError when a part is not finite, naming its order and token.
     """
     check_order(order)
-    initial, sources = ladders(binding.states[0], steps_of(binding, counting), order, progress=None)
+    steps = steps_of(binding, counting)
+    with full_precision():
+        initial, sources = ladders(binding.states[0], steps, order, progress=None)
     initial.parts += sources.parts
-    return summarise(binding, initial.parts, sources.parts, counting, order)
+    complete = order is None or order >= sum(step.counts for step in steps)
+    return summarise(binding, initial.parts, sources.parts, counting, order, complete)
 
 
-def summarise(binding: Interpretation, parts: Tensor, sources: Tensor, counting: Counting, order: int | None) -> Orders:
-    """The figures of `Orders` from the parts (orders, batch, tokens, features) and their source-born share."""
-    broken = (~torch.isfinite(parts).all(-1)).nonzero()
+def summarise(
+    binding: Interpretation, parts: Tensor, sources: Tensor, counting: Counting, order: int | None, complete: bool
+) -> Orders:
+    """The figures of `Orders` from the parts (orders, batch, tokens, features), all of them if `complete`, and their
+    source-born share.
+    """
+    broken = (~binding.real(torch.isfinite(parts).all(-1), True)).nonzero()
     if len(broken):
         at = broken[0].tolist()
         raise ModelError(f"order {at[0]} is not finite at token {at[2]} (row {at[1]}); use a longer dtype or fewer orders")
@@ -179,11 +195,20 @@ def summarise(binding: Interpretation, parts: Tensor, sources: Tensor, counting:
     for part in parts:
         partial += part.double()
         errors.append((partial - exact).norm(dim=-1) / length)
-    by_order = [(size / length), (source_size / length), torch.stack(errors)]
+    by_order = [binding.real(a, torch.nan) for a in (size / length, source_size / length, torch.stack(errors))]
     norms, source_norms, partial_errors = (binding.unbatched(a.movedim(1, 0)).cpu().numpy() for a in by_order)
-    condition = binding.unbatched(size.sum(0) / partial.norm(dim=-1)).cpu().numpy()
+    condition = binding.real(size.sum(0) / partial.norm(dim=-1), torch.nan)
+    condition = binding.unbatched(condition).cpu().numpy()
     name = counting if isinstance(counting, str) else getattr(counting, "__name__", "predicate")
-    return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition)
+    rounding = partial_errors[..., -1, :] if complete else None
+    return Orders(binding, name, order, parts, norms, source_norms, partial_errors, condition, rounding)
+
+
+def _each(function: Callable[[Tensor], Tensor], parts: Tensor) -> Tensor:
+    """A map of states (batch, tokens, features) on each part; together where the batch has one row, as maps act on any."""
+    if parts.shape[1] == 1:
+        return function(parts.flatten(0, 1)).view_as(parts)
+    return torch.stack([function(part) for part in parts])
 
 
 def undressed(binding: Interpretation) -> Orders:
@@ -196,7 +221,8 @@ def undressed(binding: Interpretation) -> Orders:
     parts = x0.new_zeros((len(binding.maps) + 1, *x0.shape))
     parts[0] = x0
     with torch.no_grad():
-        for filled, (norm, vertex) in enumerate(binding.maps, start=1):
-            together = parts[:filled].flatten(0, 1)
-            parts[1 : filled + 1] += vertex(norm(together)).view_as(parts[:filled])
-    return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None)
+        for filled, stage in enumerate(binding.maps, start=1):
+            parts[1 : filled + 1] += _each(lambda part, stage=stage: stage.sum(part) - part, parts[:filled])
+            if stage.after is not None:
+                parts[: filled + 1] = _each(stage.after, parts[: filled + 1])
+    return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None, False)

@@ -8,7 +8,7 @@ from torch import Tensor
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom
 from opalgebra.numeric.binding import Binding
-from opalgebra.numeric.blocks import Affine
+from opalgebra.numeric.maps import Affine
 from opalgebra.numeric.stages import part_of
 
 
@@ -33,6 +33,10 @@ class _Perturbed(Affine):
             return self.vertex.source
         return self.vertex.source + self.error * self.share.source
 
+    @property
+    def common(self) -> Tensor | None:
+        return self.vertex.common
+
     def restricted(self, heads: Sequence[int]) -> Affine:
         kept = self.vertex.restricted(heads)
         return replace(self, vertex=kept) if self.head in heads else kept
@@ -45,10 +49,12 @@ class _Perturbed(Affine):
 def planted(binding: Binding, vertex: Atom, error: float) -> Binding:
     """See `opalgebra.testing.plant`."""
     for index, stage in enumerate(binding.T.stages):
-        if vertex in stage.vertices:
-            frozen = list(binding.frozen)
-            here = frozen[index]
-            share = part_of(here.vertex, stage, (vertex,))
-            frozen[index] = replace(here, vertex=_Perturbed(here.vertex, share, error, vertex.head))
-            return replace(binding, frozen=frozen, known_dressings={})
+        for at, branch in enumerate(stage.branches):
+            if vertex in branch.vertices:
+                frozen, branches = list(binding.frozen), list(binding.frozen[index].branches)
+                here = branches[at].vertex
+                share = part_of(here, branch, (vertex,))
+                branches[at] = replace(branches[at], vertex=_Perturbed(here, share, error, vertex.head))
+                frozen[index] = replace(frozen[index], branches=tuple(branches))
+                return replace(binding, frozen=frozen, known_dressings={})
     raise InputError(f"{vertex.name} is no vertex of this model; take one of M.T.attention, M.T.ffn or M.T.head")

@@ -1,77 +1,234 @@
-"""A stage frozen at one state, and how its vertices are shared out between what is counted and what is resummed."""
+"""A stage as array functions, the mirror of the symbolic one, and its dressing at one state.
 
-from collections.abc import Callable, Sequence
+A stage is `after @ (1 + sum of branches)`, a branch `after @ vertices @ before`; each norm may be missing. `freeze` dresses
+every map by what it really reads. A `Step` is a frozen stage whose vertices are shared out between what is counted and
+what is resummed; with y_k the part of a state that passed k counted vertices, it does, for all k together,
+
+    y_k <- after< y_k + sum over branches of after<resummed<before< y_k >>> + after<counted<before< y_{k-1} >>> >
+
+Sources: a vertex emits its own and the shift of the norm before it, with order 1 if it is counted and 0 if not; what
+belongs to no head alone, the output bias, counts when every head does; the shift of a norm after vertices has order 0.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from opalgebra.expr import Atom
-from opalgebra.numeric.blocks import Affine, Map
-from opalgebra.series import Stage
+from opalgebra.numeric.maps import Affine, Map
+from opalgebra.series import Branch, Stage
 
 
 @dataclass(frozen=True, eq=False)
-class FrozenStage:
-    """The affine map `x -> V<N s>(N<s>(x)) + source` of one stage, frozen at the state s before it."""
+class BranchMaps:
+    """What a branch adds, `after(vertex(before(x)))`; the vertex is attention with all its heads, or a feed-forward network."""
 
-    norm: Affine
+    vertex: Map
+    before: Map | None = None
+    after: Map | None = None
+
+    def parts(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the vertex reads, what it gives, and what the branch adds."""
+        read = state if self.before is None else self.before(state)
+        value = self.vertex(read)
+        return read, value, value if self.after is None else self.after(value)
+
+
+@dataclass(frozen=True, eq=False)
+class StageMaps:
+    """One stage: its branches, and the norm after it or None."""
+
+    branches: tuple[BranchMaps, ...]
+    after: Map | None = None
+
+    def __call__(self, state: Tensor) -> Tensor:
+        """The value of the whole stage."""
+        total = self.sum(state)
+        return total if self.after is None else self.after(total)
+
+    def sum(self, state: Tensor) -> Tensor:
+        """The value before the norm after the stage."""
+        total = state
+        for branch in self.branches:
+            total = total + branch.parts(state)[2]
+        return total
+
+
+def stage(*branches: BranchMaps, after: Map | None = None) -> StageMaps:
+    """A stage of some branches."""
+    return StageMaps(branches, after)
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenBranch:
+    """A branch with each of its maps frozen at what it reads."""
+
     vertex: Affine
+    before: Affine | None = None
+    after: Affine | None = None
 
     @property
     def inner(self) -> int:
-        return self.norm.inner + self.vertex.inner
+        return sum(part.inner for part in (self.before, self.vertex, self.after) if part is not None)
 
-    def shared(self, stage: Stage, chosen: Callable[[Atom], bool]) -> "Step":
-        """The stage with its chosen vertices counted and the others resummed."""
-        counted = [vertex for vertex in stage.vertices if chosen(vertex)]
-        resummed = [vertex for vertex in stage.vertices if not chosen(vertex)]
-        return Step(
-            self.norm,
-            part_of(self.vertex, stage, counted) if counted else None,
-            part_of(self.vertex, stage, resummed) if resummed else None,
-        )
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A branch with its vertices shared out: counted, resummed, and what belongs to none of them; None for nothing."""
+
+    before: Affine | None
+    counted: Affine | None
+    resummed: Affine | None
+    common: Tensor | None
+    after: Affine | None
+
+    def read(self, parts: Tensor) -> Tensor:
+        """The linear part of the norm before the vertices."""
+        return parts if self.before is None else self.before(parts)
+
+    def add_to(self, out: Tensor, vertex: Affine, read: Tensor) -> None:
+        """`out += after<vertex<read>>`, in place."""
+        if self.after is None:
+            vertex.add_to(out, read)
+        else:
+            self.after.add_to(out, vertex(read))
+
+    @property
+    def moves(self) -> bool:
+        """Whether some vertex has a linear part."""
+        return any(part is not None and not part.is_constant for part in (self.counted, self.resummed))
+
+    def births(self) -> Iterator[tuple[Tensor, int]]:
+        """What the branch adds whatever its argument, with its order, at the end of the branch."""
+        for part, order in ((self.counted, 1), (self.resummed, 0)):
+            born = None if part is None else emitted(part, self.before)
+            if born is not None:
+                yield self._left(born), order
+        if self.common is not None:
+            yield self._left(self.common), int(self.resummed is None)
+        if self.after is not None and self.after.source is not None:
+            yield self.after.source, 0
+
+    def _left(self, born: Tensor) -> Tensor:
+        return born if self.after is None else self.after(born)
+
+
+def emitted(vertex: Affine, before: Affine | None) -> Tensor | None:
+    """The source of `vertex @ before`: the vertex's own, and the norm's sent through it."""
+    if before is None or before.source is None or vertex.is_constant:
+        return vertex.source
+    return vertex.whole(before.source)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A norm and the counted and the resummed share of the vertices behind it (None: no vertex)."""
+    """A frozen stage with its vertices shared out, and the recurrence of the module."""
 
-    norm: Affine
-    counted: Affine | None
-    resummed: Affine | None
+    branches: tuple[Share, ...]
+    after: Affine | None
 
-    def source(self, share: Affine | None) -> Tensor | None:
-        """What a share adds whatever its argument: its own source, and the norm's shift sent through it."""
-        if share is None or share.is_constant or self.norm.source is None:
-            return None if share is None else share.source
-        shifted = share(self.norm.source)
-        return shifted if share.source is None else shifted + share.source
+    @property
+    def counts(self) -> bool:
+        """Whether a vertex of the stage is counted."""
+        return any(share.counted is not None for share in self.branches)
+
+    def carry(self, parts: Tensor, filled: int) -> int:
+        """The recurrence on parts (orders, batch, tokens, features), in place, where the first `filled` are not zero.
+
+        Gives how many are not zero afterwards; a part beyond the last order is not kept.
+        """
+        if not filled:
+            return 0
+        risen = min(filled, len(parts) - 1)
+        moving = [share for share in self.branches if share.moves]
+        reads = [
+            share.read(parts[: filled if share.resummed is not None else risen]).clone()
+            if share.before is None
+            else share.read(parts[: filled if share.resummed is not None else risen])
+            for share in moving
+        ]
+        reached = filled
+        for share, read in zip(moving, reads):
+            if share.resummed is not None and not share.resummed.is_constant:
+                share.add_to(parts[:filled], share.resummed, read)
+            if share.counted is not None and not share.counted.is_constant and risen:
+                share.add_to(parts[1 : risen + 1], share.counted, read[:risen])
+                reached = max(reached, risen + 1)
+        if self.after is not None:
+            parts[:reached] = self.after(parts[:reached])
+        return reached
+
+    def births(self) -> Iterator[tuple[Tensor, int]]:
+        """The sources of the stage with their orders, at its end."""
+        for share in self.branches:
+            for born, order in share.births():
+                yield born if self.after is None else self.after(born), order
+        if self.after is not None and self.after.source is not None:
+            yield self.after.source, 0
 
 
-def part_of(vertex: Affine, stage: Stage, vertices: Sequence[Atom]) -> Affine:
-    """The share of some vertices in the frozen vertex of a stage: all of it, or some heads of attention."""
-    if len(vertices) == len(stage.vertices):
+@dataclass(frozen=True, eq=False)
+class FrozenStage:
+    """The affine map of one stage, every map of it frozen at what it reads when the stage is given one state."""
+
+    branches: tuple[FrozenBranch, ...]
+    after: Affine | None = None
+
+    @property
+    def inner(self) -> int:
+        """Inner dimensions along the longest way through the stage."""
+        return max(branch.inner for branch in self.branches) + (0 if self.after is None else self.after.inner)
+
+    def shared(self, symbolic: Stage, chosen: Callable[[Atom], bool]) -> Step:
+        """The stage with its chosen vertices counted and the others resummed."""
+        shares = []
+        for frozen, branch in zip(self.branches, symbolic.branches, strict=True):
+            counted = [vertex for vertex in branch.vertices if chosen(vertex)]
+            resummed = [vertex for vertex in branch.vertices if not chosen(vertex)]
+            parts = (part_of(frozen.vertex, branch, own) if own else None for own in (counted, resummed))
+            common = frozen.vertex.common if branch.has_heads else None
+            shares.append(Share(frozen.before, *parts, common, frozen.after))
+        return Step(tuple(shares), self.after)
+
+    def whole(self, state: Tensor) -> Tensor:
+        """The affine map of the stage: its linear part and all its sources."""
+        total = state
+        for branch in self.branches:
+            read = state if branch.before is None else branch.before.whole(state)
+            value = branch.vertex.whole(read)
+            total = total + (value if branch.after is None else branch.after.whole(value))
+        return total if self.after is None else self.after.whole(total)
+
+
+def part_of(vertex: Affine, branch: Branch, vertices: Sequence[Atom]) -> Affine:
+    """The share of some vertices of a branch in its frozen vertex: all of it, or some heads of attention."""
+    if not branch.has_heads:
         return vertex
     return vertex.restricted([atom.head for atom in vertices if atom.head is not None])
 
 
-def freeze(recorded: Tensor, maps: Sequence[tuple[Map, Map]]) -> tuple[list[FrozenStage], Tensor]:
+def freeze(recorded: Tensor, maps: Sequence[StageMaps]) -> tuple[list[FrozenStage], Tensor]:
     """Every stage frozen at the model's own state before it, and the states of the product of the frozen stages.
 
     recorded and the states are (stages + 1, batch, tokens, features); both start at the embedding. Rounding errors of
     one stage are carried on by frozen, and so linear, stages: they do not move patterns, gates and scales.
     """
     states, frozen = [recorded[0]], []
-    for (norm, vertex), here in zip(maps, recorded):
-        stage = FrozenStage(norm.freeze(here), vertex.freeze(norm(here)))
-        normed = stage.norm(states[-1])
-        if stage.norm.source is not None:
-            normed = normed + stage.norm.source
-        after = states[-1].clone()
-        stage.vertex.add_to(after, normed)
-        if stage.vertex.source is not None:
-            after += stage.vertex.source
-        states.append(after)
-        frozen.append(stage)
+    for part, here in zip(maps, recorded):
+        frozen.append(freeze_stage(part, here))
+        states.append(frozen[-1].whole(states[-1]))
     return frozen, torch.stack(states)
+
+
+def freeze_stage(maps: StageMaps, here: Tensor) -> FrozenStage:
+    """A stage frozen at the state before it."""
+    branches, total = [], here
+    for branch in maps.branches:
+        read, value, added = branch.parts(here)
+        before = None if branch.before is None else branch.before.freeze(here)
+        after = None if branch.after is None else branch.after.freeze(value)
+        branches.append(FrozenBranch(branch.vertex.freeze(read), before, after))
+        total = total + added
+    return FrozenStage(tuple(branches), None if maps.after is None else maps.after.freeze(total))

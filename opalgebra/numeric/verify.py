@@ -23,7 +23,7 @@ from opalgebra.kernel import Theorem
 from opalgebra.numeric import evaluation, roundoff
 from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.evaluation import Value
-from opalgebra.numeric.faithful import full_precision
+from opalgebra.numeric.faithful import full_precision, tf32
 from opalgebra.numeric.stages import part_of
 from opalgebra.series import Series
 from opalgebra.space import ONE, X
@@ -55,7 +55,8 @@ class Report:
     holds: True, False, or None when the check cannot tell. residual, bound and condition belong to the token with the
     largest residual over bound; per_position and bounds have all tokens (a list a row for an input of token ids).
     residual is |difference| / |result|, bound the rounding estimate at failure probability 1e-6, worst_case the same
-    without that assumption, condition the sum of the norms of what was added up over the norm of the result.
+    without that assumption, condition the sum of the norms of what was added up over the norm of the result. tf32: whether
+    float32 products were allowed to be shorter ones while this was computed; they never are.
     """
 
     what: str
@@ -70,6 +71,7 @@ class Report:
     model: str
     split: dict[str, str]
     dtype: str
+    tf32: bool
     device: str
     versions: dict[str, str]
 
@@ -128,7 +130,7 @@ def _(series: Series, binding: Binding) -> Report:
     name = f"Dyson series counting {result.counting}"
     if not series.is_exact:
         name += f", truncated at order {series.max_order}"
-    report = _compare(name, binding, total, exact, magnitude, inner)
+    report = _compare(name, binding, total, exact, magnitude, inner, binding.arithmetic)
     caught = _vertices_caught(binding, report)
     blind = report.holds is True and caught.median.error >= 1
     return replace(report, would_catch=caught, holds=None if blind else report.holds)
@@ -153,7 +155,9 @@ def _(statement: Theorem | Equal, binding: Binding) -> Report:
     if statement.lhs is statement.rhs:
         rhs = evaluation.evaluate(binding, statement.rhs)
     name = type(statement).__name__.lower()
-    return _compare(name, binding, lhs.array, rhs.array, lhs.magnitude + rhs.magnitude, max(lhs.inner, rhs.inner))
+    compared = any(side in binding.T.x for side in (statement.lhs, statement.rhs))
+    dtype = binding.arithmetic if compared else binding.dtype
+    return _compare(name, binding, lhs.array, rhs.array, lhs.magnitude + rhs.magnitude, max(lhs.inner, rhs.inner), dtype)
 
 
 def _side(binding: Binding, side: Operator) -> Value:
@@ -186,17 +190,23 @@ def _refuse_other_split(fact: Fact, binding: Binding) -> None:
         )
 
 
-def _compare(what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: Tensor, inner: int) -> Report:
-    """lhs, rhs (batch, tokens, features); magnitude (batch, tokens): what was added up, on both sides."""
-    size = torch.maximum(evaluation.norms(lhs), evaluation.norms(rhs))
+def _compare(
+    what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: Tensor, inner: int, dtype: torch.dtype
+) -> Report:
+    """lhs, rhs (batch, tokens, features); magnitude (batch, tokens): what was added up, on both sides; dtype: the shorter."""
+    twice = lhs.shape[1] // binding.tokens
+    real = torch.ones_like(lhs[..., 0], dtype=torch.bool)
+    if binding.mask is not None:
+        real &= binding.mask.repeat(1, twice).to(lhs.device)
+    size = torch.maximum(evaluation.norms(lhs), evaluation.norms(rhs)).masked_fill(~real, 0.0)
     broken = (~torch.isfinite(size)).nonzero()
     if len(broken):
         row, token = broken[0].tolist()
         raise ModelError(f"{what}: a side is not finite at token {token} of row {row}; use a longer dtype or check the input")
     size = torch.where(size > 0, size, 1.0)
-    residual = evaluation.norms(lhs.double() - rhs.double()) / size
-    condition = magnitude / size
-    bound = roundoff.probable(inner, binding.dtype) * condition
+    residual = evaluation.norms(lhs.double() - rhs.double()).masked_fill(~real, 0.0) / size
+    condition = magnitude.masked_fill(~real, 0.0) / size
+    bound = roundoff.probable(inner, dtype) * condition
     ratio = torch.where(residual > 0, residual / bound, 0.0)
     at = int(ratio.argmax())
     differs = bool(((residual > bound) & (bound < 1)).any())
@@ -207,14 +217,15 @@ def _compare(what: str, binding: Binding, lhs: Tensor, rhs: Tensor, magnitude: T
         holds=False if differs else None if says_little else True,
         residual=residual.flatten()[at].item(),
         bound=bound.flatten()[at].item(),
-        worst_case=roundoff.worst_case(inner, binding.dtype) * condition.flatten()[at].item(),
+        worst_case=roundoff.worst_case(inner, dtype) * condition.flatten()[at].item(),
         condition=condition.flatten()[at].item(),
         would_catch=WouldCatch(side, side),
         per_position=binding.unbatched(residual).tolist(),
         bounds=binding.unbatched(bound).tolist(),
         model=binding.model.name,
         split=dict(binding.split),
-        dtype=str(binding.dtype).removeprefix("torch."),
+        dtype=binding.dtypes,
+        tf32=tf32(),
         device=str(binding.states.device),
         versions=dict(versions()),
     )
@@ -225,7 +236,7 @@ def _vertices_caught(binding: Binding, report: Report) -> WouldCatch:
     e times that output propagated to the end, and is seen when at some token this exceeds the bound.
     """
     allowed = torch.tensor(report.bounds, dtype=torch.float64).reshape(binding.ids.shape)
-    allowed = allowed * evaluation.norms(binding.reference.states[-1]).cpu()
+    allowed = binding.real(allowed * evaluation.norms(binding.reference.states[-1]).cpu(), torch.inf)
     names, propagated = propagated_outputs(binding)
     smallest = (allowed / torch.stack([evaluation.norms(output) for output in propagated]).cpu()).flatten(1).amin(1)
     order = smallest.argsort()
@@ -242,17 +253,15 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
     outputs = binding.states.new_zeros((len(names), *binding.states[0].shape))
     filled = 0
     for stage, frozen, state in zip(binding.T.stages, binding.frozen, binding.states):
-        if filled:
-            frozen.vertex.add_to(outputs[:filled], frozen.norm(outputs[:filled]))
-        normed = frozen.norm(state)
-        if frozen.norm.source is not None:
-            normed = normed + frozen.norm.source
-        for vertex in stage.vertices:
-            share = part_of(frozen.vertex, stage, (vertex,))
-            outputs[filled] = share(normed)
-            if share.source is not None:
-                outputs[filled] += share.source
-            filled += 1
+        frozen.shared(stage, lambda vertex: False).carry(outputs, filled)
+        for branch, own in zip(stage.branches, frozen.branches):
+            read = state if own.before is None else own.before.whole(state)
+            for vertex in branch.vertices:
+                moved = part_of(own.vertex, branch, (vertex,)).whole(read)
+                for norm in (own.after, frozen.after):
+                    moved = moved if norm is None else norm(moved)
+                outputs[filled] = moved
+                filled += 1
     return names, outputs
 
 

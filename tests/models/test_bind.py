@@ -1,6 +1,6 @@
 """Binding takes what it should, refuses the rest by name, checks every block against the model, and changes nothing."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,11 +8,14 @@ import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from models.families import tiny
 from numeric.models import examples, llamas, tiny_llama, token_ids, word_tokenizer
 
 import opalgebra as oa
 from opalgebra.errors import InputError, ModelError
 from opalgebra.models import llama
+from opalgebra.numeric.attention import Rotary
+from opalgebra.numeric.stages import StageMaps
 
 IDS = [[5, 11, 23, 7], [2, 36, 2, 19]]
 
@@ -69,19 +72,27 @@ def test_a_word_names_the_split_of_the_network_and_a_mapping_names_both(split, e
     assert oa.bind(tiny_llama(layers=1), IDS, split=split).split == expected
 
 
-@pytest.mark.parametrize(("split", "kind"), [("tangent", "ffn"), ("jacobian", "ffn"), ("frozen", "ffn"), ("Gate", "ffn")])
+@pytest.mark.parametrize(("split", "kind"), [("tangents", "ffn"), ("frozen", "ffn"), ("Gate", "ffn")])
 def test_an_unknown_split_is_refused_by_name(split, kind):
-    options = "use attention: frozen, source; ffn: gate, source"
+    options = "use attention: frozen, source; ffn: gate, tangent, source; or split='jacobian' for everything"
     network = tiny_llama(layers=1)
     assert refusal(InputError, network, IDS, split=split) == f"split {kind}={split!r} is not known; {options}"
     assert refusal(InputError, network, IDS, split={"ffn": split}) == f"split ffn={split!r} is not known; {options}"
     assert refusal(InputError, network, IDS, split={"attention": split + "s"}).startswith(f"split attention={split + 's'!r} ")
     assert refusal(InputError, network, IDS, split={"mlp": "gate"}) == f"split mlp='gate' is not known; {options}"
+    assert refusal(InputError, network, IDS, split={"ffn": "jacobian"}) == f"split ffn='jacobian' is not known; {options}"
 
 
-@pytest.mark.parametrize("gated", ["up", "half"])
-def test_another_frozen_factor_of_a_gated_unit_is_refused_by_name(gated):
-    assert refusal(InputError, tiny_llama(layers=1), IDS, gated=gated) == f"gated={gated!r} is not known; use gated='gate'"
+def test_a_frozen_factor_that_nothing_has_is_refused_by_name():
+    network, gpt2 = tiny_llama(layers=1), tiny("gpt2")
+    assert refusal(InputError, network, IDS, gated="down") == "gated='down' is not known; use 'gate', 'up', 'half'"
+    assert refusal(InputError, network, IDS, gated="up", split="jacobian") == (
+        "gated='up' freezes a factor, and split='jacobian' differentiates both; leave gated= out"
+    )
+    assert refusal(InputError, network, IDS, gated="up", split="source") == (
+        "gated='up' names a factor that ffn='gate' freezes, but ffn='source'; use ffn='gate'"
+    )
+    assert refusal(InputError, gpt2, IDS, gated="up") == "gated='up': GPT2LMHeadModel has no gated units; leave gated= out"
 
 
 def test_a_split_that_is_neither_a_word_nor_a_mapping_is_refused():
@@ -140,22 +151,28 @@ def test_a_text_for_a_model_without_a_tokenizer_is_refused():
     )
 
 
+KNOWN = (
+    "families known here: llama, mistral, qwen2, qwen3, gemma2, gemma3_text, gpt2, gpt_neox, phi3, olmo2, mixtral, bert, "
+    "torch.nn.TransformerEncoder"
+)
+
+
 def test_another_family_is_refused_by_name():
-    config = transformers.GPT2Config(
-        vocab_size=37, n_embd=8, n_layer=1, n_head=2, n_positions=16, bos_token_id=1, eos_token_id=2
+    config = transformers.OPTConfig(
+        vocab_size=37, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, ffn_dim=8, word_embed_proj_dim=8
     )
-    assert refusal(ModelError, transformers.GPT2LMHeadModel(config), IDS) == (
-        "GPT2LMHeadModel is of the family 'gpt2', which no adapter reads; families known here: llama"
+    assert refusal(ModelError, transformers.OPTForCausalLM(config), IDS) == (
+        f"OPTForCausalLM is of the family 'opt', which no adapter reads; {KNOWN}"
     )
     assert refusal(ModelError, torch.nn.Linear(2, 2), IDS) == (
-        "Linear is of the class Linear, which no adapter reads; families known here: llama"
+        f"Linear is of the class Linear, which no adapter reads; {KNOWN}"
     )
 
 
 def test_a_llama_with_another_head_is_refused():
     network = transformers.LlamaForSequenceClassification(tiny_llama(layers=1).config)
     assert refusal(ModelError, network, IDS) == (
-        "LlamaForSequenceClassification is a Llama model with a head or class that is not known; pass its LlamaModel or a "
+        "LlamaForSequenceClassification is a Llama model with a head or class that is not known; pass a LlamaModel or "
         "LlamaForCausalLM"
     )
 
@@ -170,7 +187,8 @@ def test_a_configuration_that_says_more_than_the_adapter_knows_is_refused():
     network = tiny_llama(layers=1)
     network.config.pretraining_tp = 2
     assert refusal(ModelError, network, IDS) == (
-        "pretraining_tp other than 1 changes the order of products and is not known here; set it to 1"
+        "the configuration of LlamaForCausalLM has pretraining_tp=2, which changes the forward pass in a way that the Llama "
+        "adapter does not know; it reads models with pretraining_tp=1"
     )
 
 
@@ -235,10 +253,12 @@ def change_stage(monkeypatch, stage, change):
     """The adapter reads the model with one pair of maps (norm, vertex) changed, while the model itself stays right."""
     right = llama.read
 
-    def wrong(network, ids, split):
-        parts = right(network, ids, split)
+    def wrong(network, prompt, choices):
+        parts = right(network, prompt, choices)
         maps = list(parts.maps)
-        maps[stage - 1] = change(*maps[stage - 1])
+        (branch,) = maps[stage - 1].branches
+        before, vertex = change(branch.before, branch.vertex)
+        maps[stage - 1] = StageMaps((replace(branch, before=before, vertex=vertex),))
         return replace(parts, maps=maps)
 
     monkeypatch.setattr(llama, "read", wrong)
@@ -250,9 +270,9 @@ def test_a_wrong_norm_weight_is_named_by_its_block(stage, dtype, monkeypatch):
     network = tiny_llama(layers=3, dtype=dtype)
     layer, kind = network.model.layers[(stage - 1) // 2], ("ffn", "attention")[stage % 2]
     module = layer.input_layernorm if stage % 2 else layer.post_attention_layernorm
-    right = llama._norm
+    right = llama.rms_norm
     ones = torch.ones_like(module.weight)
-    monkeypatch.setattr(llama, "_norm", lambda norm: replace(right(norm), weight=ones) if norm is module else right(norm))
+    monkeypatch.setattr(llama, "rms_norm", lambda norm: replace(right(norm), weight=ones) if norm is module else right(norm))
     text = refusal(ModelError, network, IDS)
     place = f"the {kind} of layer {(stage + 1) // 2} (stage {stage})"
     assert text.startswith(f"the self-check failed at {place}: it differs from the model's own forward by ")
@@ -271,23 +291,31 @@ def square(matrix):
 
 def rotary(attention, theta):
     """The rotary tables of another base."""
-    tokens, size = attention.cosine.shape
+    _, tokens, size = attention.rotary.cosine.shape
     frequency = theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
-    angle = (torch.arange(tokens, dtype=torch.float64)[:, None] * frequency).repeat(1, 2)
-    return replace(attention, cosine=angle.cos(), sine=angle.sin())
+    angle = (torch.arange(tokens, dtype=torch.float64)[:, None] * frequency).repeat(1, 2)[None]
+    return replace(attention, rotary=Rotary(angle.cos(), angle.sin()))
+
+
+def turned(attention, **projections):
+    """The attention with weights or biases of some of its projections replaced."""
+    return replace(attention, **{name: replace(getattr(attention, name), **new) for name, new in projections.items()})
 
 
 ATTENTION_MISTAKES = {
     "rotary base": lambda norm, vertex: (norm, rotary(vertex, 10_001.0)),
     "no rotary embedding": lambda norm, vertex: (norm, rotary(vertex, 1e300)),
-    "sine reversed": lambda norm, vertex: (norm, replace(vertex, sine=-vertex.sine)),
+    "sine reversed": lambda norm, vertex: (norm, replace(vertex, rotary=Rotary(vertex.rotary.cosine, -vertex.rotary.sine))),
     "scaling": lambda norm, vertex: (norm, replace(vertex, scaling=vertex.scaling * (1 + 1e-6))),
-    "query transposed": lambda norm, vertex: (norm, replace(vertex, query=square(vertex.query))),
+    "query transposed": lambda norm, vertex: (
+        norm,
+        turned(vertex, query={"weight": square(vertex.query.matrix).view_as(vertex.query.weight)}),
+    ),
     "output transposed": lambda norm, vertex: (norm, replace(vertex, output=square(vertex.output))),
     "query and key exchanged": lambda norm, vertex: (norm, replace(vertex, query=vertex.key, key=vertex.query)),
-    "no value bias": lambda norm, vertex: (norm, replace(vertex, value_bias=None)),
+    "no value bias": lambda norm, vertex: (norm, turned(vertex, value={"bias": None})),
     "no output bias": lambda norm, vertex: (norm, replace(vertex, output_bias=None)),
-    "no query bias": lambda norm, vertex: (norm, replace(vertex, query_bias=None)),
+    "no query bias": lambda norm, vertex: (norm, turned(vertex, query={"bias": None})),
 }
 FFN_MISTAKES = {
     "activation": lambda norm, vertex: (norm, replace(vertex, activation=torch.nn.functional.gelu)),
@@ -324,13 +352,9 @@ def test_every_planted_mistake_is_caught_by_the_self_check_on_random_models(mist
 
 def test_value_heads_that_serve_the_wrong_queries_are_caught(monkeypatch):
     def tiled(norm, vertex):
-        size = vertex.size
         order = torch.arange(4).view(2, 2).T.flatten()
-        return norm, replace(
-            vertex,
-            query=vertex.query.view(4, size, -1)[order].reshape_as(vertex.query),
-            output=vertex.output.view(-1, 4, size)[:, order].reshape_as(vertex.output),
-        )
+        output = vertex.output.unflatten(1, (4, -1))[:, order].flatten(1)
+        return norm, replace(turned(vertex, query={"weight": vertex.query.weight[order]}), output=output)
 
     change_stage(monkeypatch, 3, tiled)
     text = refusal(ModelError, tiny_llama(layers=2, heads=4, key_heads=2), IDS)
@@ -340,8 +364,8 @@ def test_value_heads_that_serve_the_wrong_queries_are_caught(monkeypatch):
 def test_two_layers_that_are_exchanged_are_caught(monkeypatch):
     right = llama.read
 
-    def exchanged(network, ids, split):
-        parts = right(network, ids, split)
+    def exchanged(network, prompt, choices):
+        parts = right(network, prompt, choices)
         return replace(parts, maps=[*parts.maps[2:4], *parts.maps[:2], *parts.maps[4:]])
 
     monkeypatch.setattr(llama, "read", exchanged)
@@ -387,16 +411,20 @@ def test_weights_are_the_model_s_own_memory():
     network = tiny_llama(layers=2, attention_bias=True, mlp_bias=True)
     own = {parameter.data_ptr() for parameter in network.parameters()}
     binding = oa.bind(network, IDS)
-    held = [
-        value
-        for norm, vertex in binding.maps
-        for part in (norm, vertex)
-        for name, value in vars(part).items()
-        if isinstance(value, torch.Tensor) and name not in ("cosine", "sine")
-    ]
-    held += [binding.readout.norm.weight, binding.readout.unembedding]
+    held = [value for maps in binding.maps for value in tensors(maps)] + tensors(binding.readout)
     assert len(held) == 2 * 16 + 2
     assert {value.data_ptr() for value in held} < own
+
+
+def tensors(part):
+    """Every weight in a map, rotary tables and masks apart."""
+    if isinstance(part, torch.Tensor):
+        return [part]
+    if isinstance(part, tuple):
+        return [value for each in part for value in tensors(each)]
+    if not is_dataclass(part) or isinstance(part, Rotary):
+        return []
+    return [value for field in fields(part) if field.name != "visible" for value in tensors(getattr(part, field.name))]
 
 
 def test_an_unembedding_that_does_something_else_fails_the_self_check():

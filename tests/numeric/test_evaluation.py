@@ -230,9 +230,15 @@ def test_states_of_another_architecture_are_refused():
     assert close(binding.evaluate(deeper.x[2]), binding.evaluate(binding.T.x[2]))
 
 
-def test_heads_without_a_pattern_are_refused():
-    with pytest.raises(InputError, match=r"does not keep attention heads apart; use heads=False or attention='frozen'$"):
-        oa.bind(tiny_llama(12, layers=1), IDS, heads=True, split={"attention": "source"})
+def test_each_head_of_an_attention_that_is_a_source_emits_what_it_gives():
+    network = tiny_llama(12, layers=1, attention_bias=True)
+    source, frozen = (oa.bind(network, IDS, heads=True, split={"attention": split}) for split in ("source", "frozen"))
+    T = source.T
+    read = T.stages[0].norm @ T.x[0]
+    for head in range(4):
+        value = frozen.evaluate(T.head[1, head] @ read)
+        assert close(source.evaluate(oa.source(T.head[1, head], read)), value)
+        assert not source.evaluate(oa.dressed(T.head[1, head], read) @ T.x[0]).any()
 
 
 def test_a_background_that_is_no_state_is_refused_by_the_algebra():

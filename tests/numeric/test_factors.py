@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models import tiny_llama
+from numeric.models import tiny_llama
 
 import opalgebra as oa
 

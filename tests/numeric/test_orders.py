@@ -13,8 +13,8 @@ from numeric.models import VOCABULARY, examples, llamas, tiny_llama, token_ids, 
 
 import opalgebra as oa
 from opalgebra.errors import InputError, ModelError
-from opalgebra.numeric.blocks import Affine
 from opalgebra.numeric.faithful import faithful
+from opalgebra.numeric.maps import Affine
 from opalgebra.numeric.orders import undressed
 
 # Both computations are chains of at most 12 stages with about 100 summed dimensions each, so that each errs by
@@ -129,12 +129,6 @@ def test_heads_that_all_count_are_the_attention_as_one_vertex():
         assert (together.parts - plain.parts).norm() < ROUNDING * plain.parts.norm() * len(plain.parts)
 
 
-def test_heads_of_an_attention_with_biases_are_refused():
-    with pytest.raises(InputError) as caught:
-        oa.bind(deep(2, layers=2, attention_bias=True), IDS, heads=True)
-    assert str(caught.value) == "heads as vertices of an attention with biases are not known here; use heads=False"
-
-
 @examples(10)
 @given(llamas(), token_ids())
 def test_the_orders_sum_to_the_hidden_states_that_the_model_itself_outputs(network, ids):
@@ -172,7 +166,10 @@ def counting_applications(binding):
             applied.append(states.reshape(-1, *binding.states[0].shape).shape[0])
             self.vertex.add_to(out, states)
 
-    frozen = [replace(stage, vertex=Counted(stage.vertex)) for stage in binding.frozen]
+    frozen = [
+        replace(stage, branches=tuple(replace(branch, vertex=Counted(branch.vertex)) for branch in stage.branches))
+        for stage in binding.frozen
+    ]
     return replace(binding, frozen=frozen, known_dressings={}), applied
 
 
@@ -266,9 +263,10 @@ def test_a_part_that_is_not_finite_is_refused_naming_its_order_and_token():
     with pytest.raises(ModelError, match=text):
         replace(binding, states=states).orders()
     frozen = list(binding.frozen)
-    diagonal = frozen[1].norm.diagonal.clone()
-    diagonal[0, 1] = torch.inf
-    frozen[1] = replace(frozen[1], norm=replace(frozen[1].norm, diagonal=diagonal))
+    (branch,) = frozen[1].branches
+    scale = branch.before.scale.clone()
+    scale[0, 1] = torch.inf
+    frozen[1] = replace(frozen[1], branches=(replace(branch, before=replace(branch.before, scale=scale)),))
     with pytest.raises(ModelError, match=r"^order 1 is not finite at token 1 \(row 0\); use a longer dtype or fewer orders$"):
         replace(binding, frozen=frozen).orders()
 

@@ -11,8 +11,10 @@ from numeric.models import ROPE, examples, llamas, tiny_llama
 
 from opalgebra.errors import InputError
 from opalgebra.models import llama
-from opalgebra.numeric.blocks import Constant, FrozenAttention
+from opalgebra.models.family import Prompt
+from opalgebra.numeric.attention import FrozenAttention
 from opalgebra.numeric.faithful import faithful
+from opalgebra.numeric.maps import Constant
 from opalgebra.numeric.roundoff import probable
 
 # One block sums fewer than 200 dimensions (features, hidden units, heads times size, tokens): two float64 evaluations each
@@ -32,7 +34,7 @@ def random_states(network, *shape, seed=0):
 
 def modules_and_maps(network, tokens, split=SPLITS[0]):
     """(kind, function that calls the model's own module, the map) of every norm, attention and feed-forward network."""
-    parts = llama.read(network, torch.zeros(1, tokens, dtype=torch.long), split)
+    parts = llama.read(network, Prompt(torch.zeros(1, tokens, dtype=torch.long), None, None), {**split, "gated": "gate"})
     mask = torch.full((tokens, tokens), torch.finfo(torch.float64).min, dtype=torch.float64).triu(1)[None, None]
 
     def attention(module, state):
@@ -46,14 +48,14 @@ def modules_and_maps(network, tokens, split=SPLITS[0]):
 
     found = []
     for index, layer in enumerate(network.model.layers):
-        (before, inner), (between, mlp) = parts.maps[2 * index : 2 * index + 2]
+        (first,), (second,) = (maps.branches for maps in parts.maps[2 * index : 2 * index + 2])
         found += [
-            ("norm", partial(called, layer.input_layernorm), before),
-            ("norm", partial(called, layer.post_attention_layernorm), between),
-            ("attention", partial(called, partial(attention, layer.self_attn)), inner),
-            ("ffn", partial(called, layer.mlp), mlp),
+            ("norm", partial(called, layer.input_layernorm), first.before),
+            ("norm", partial(called, layer.post_attention_layernorm), second.before),
+            ("attention", partial(called, partial(attention, layer.self_attn)), first.vertex),
+            ("ffn", partial(called, layer.mlp), second.vertex),
         ]
-    return [*found, ("norm", partial(called, network.model.norm), parts.readout.norm)]
+    return [*found, ("norm", partial(called, network.model.norm), *parts.readout.maps)]
 
 
 def dressed_value(function, state):
@@ -166,13 +168,29 @@ def test_one_head_reads_its_own_value_head():
     assert torch.equal(before[2], after[2]) and torch.equal(before[3], after[3])
 
 
-def test_heads_of_an_attention_with_biases_are_refused():
-    network = tiny_llama(7, layers=1, attention_bias=True)
+def test_heads_and_the_output_bias_that_belongs_to_none_sum_to_the_attention():
+    network = tiny_llama(7, layers=1, heads=4, key_heads=2, attention_bias=True)
+    state = random_states(network, 2, 4)
     function = next(found for kind, _, found in modules_and_maps(network, 4) if kind == "attention")
-    for whole in (function, function.freeze(random_states(network, 1, 4))):
-        with pytest.raises(InputError) as caught:
-            whole.restricted([0])
-        assert str(caught.value) == "heads as vertices of an attention with biases are not known here; use heads=False"
+    frozen = function.freeze(state)
+    bias = network.model.layers[0].self_attn.o_proj.bias
+    assert torch.equal(function.common, bias) and torch.equal(frozen.common, bias.expand_as(state))
+    for whole, value in ((function, lambda part: part(state)), (frozen, lambda part: part.whole(state))):
+        for groups in ([[0], [1], [2], [3]], [[0, 2], [1, 3]], [[0, 1, 2, 3]]):
+            parts = [whole.restricted(group) for group in groups]
+            assert all(part.common is None for part in parts)
+            total = sum(value(part) for part in parts) + bias
+            assert (total - value(whole)).norm() <= ROUNDING * value(whole).norm()
+
+
+def test_only_attention_has_heads():
+    network = tiny_llama(7, layers=1)
+    state = random_states(network, 1, 4)
+    for kind, _, function in modules_and_maps(network, 4):
+        for part in (function, function.freeze(state)) if kind != "attention" else ():
+            with pytest.raises(InputError) as caught:
+                part.restricted([0])
+            assert str(caught.value) == "a map that is no attention has no heads; take some of attention alone"
 
 
 def test_inner_counts_the_summed_dimensions_of_one_application():
@@ -187,9 +205,9 @@ def test_weights_are_the_tensors_of_the_model():
     network = tiny_llama(9, layers=1, attention_bias=True, mlp_bias=True)
     own = {weight.data_ptr() for weight in network.parameters()}
     for kind, _, function in modules_and_maps(network, 5):
-        held = [value for value in vars(function).values() if isinstance(value, torch.Tensor)]
-        tables = [function.cosine, function.sine] if kind == "attention" else []
-        weights = [value for value in held if all(value is not table for table in tables)]
+        parts = [function, function.query, function.key, function.value] if kind == "attention" else [function]
+        named = [(name, value) for part in parts for name, value in vars(part).items() if isinstance(value, torch.Tensor)]
+        weights = [value for name, value in named if name != "visible"]
         assert weights and all(value.data_ptr() in own for value in weights), kind
 
 
