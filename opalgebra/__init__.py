@@ -67,8 +67,9 @@ _HOMES = {
     "opalgebra.lambdify": "lambdify",
     "opalgebra.cas": "from_sympy to_sympy",
     "opalgebra.numeric.verify": "Report verify",
-    "opalgebra.models.bind": "bind",
+    "opalgebra.models.bind": "bind record",
     "opalgebra.models.load": "load",
+    "opalgebra.models.trace": "Trace",
     "opalgebra.render.document": "document",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

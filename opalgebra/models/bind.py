@@ -1,7 +1,7 @@
 """Binding a model to its symbolic Transformer: choose the family, freeze every stage, check against the model itself."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -15,11 +15,14 @@ from opalgebra.models import FAMILIES, UNREAD
 from opalgebra.models.family import Parts, Prompt
 from opalgebra.models.load import Model, load
 from opalgebra.models.prompt import prompt_of
+from opalgebra.models.trace import WEIGHTS, Trace, check_weights, made_with, vocabulary, weights_digest
+from opalgebra.numeric.attention import Attention
 from opalgebra.numeric.binding import Binding, self_check
 from opalgebra.numeric.faithful import Reference, full_precision, one_at_a_time, reference
 from opalgebra.numeric.ffn import Experts, GatedFFN
+from opalgebra.numeric.interpretation import Origin
 from opalgebra.numeric.maps import Differentiated, Map, cast
-from opalgebra.numeric.stages import BranchMaps, StageMaps, freeze
+from opalgebra.numeric.stages import BranchMaps, FrozenStage, StageMaps, freeze, product
 
 SPLITS = {"attention": ("frozen", "source"), "ffn": ("gate", "tangent", "source")}
 GATED = ("gate", "up", "half")
@@ -27,8 +30,8 @@ ENCODER = "torch.nn.TransformerEncoder"
 
 
 def bind(
-    model: Model | torch.nn.Module | str,
-    input: str | Tensor,
+    model: Model | torch.nn.Module | str | Trace,
+    input: str | Tensor | None = None,
     *,
     split: str | Mapping[str, str] = "gate",
     gated: str = "gate",
@@ -38,7 +41,7 @@ def bind(
     positions: Any = None,
     accumulate: torch.dtype | str | None = None,
 ) -> Binding:
-    """The atoms of a model's symbolic Transformer `M.T` as array functions at one input.
+    """The atoms of a model's symbolic Transformer `M.T` as array functions at one input, or at the run of a trace.
 
     input: a text (results then have no batch axis), integer token ids (batch, tokens), or for a model without an embedding
     vectors (batch, tokens, features). mask (batch, tokens): 1 or True at tokens, 0 or False at padding, on any side or
@@ -60,52 +63,167 @@ def bind(
         raise InputError(f"heads={heads!r} is neither True, every attention head a vertex, nor False")
     if accumulate not in (None, "float64", torch.float64):
         raise InputError(f"accumulate={accumulate!r} is not known; use 'float64', or leave it out for the model's own dtype")
-    model = model if isinstance(model, Model) else load(model)
-    family = _family(model)
-    family.refused(model.network)
-    _check_weights(model)
+    options = _Options(choices, gated, heads, check, accumulate is not None)
+    if isinstance(model, Trace):
+        if any(given is not None for given in (input, mask, positions)):
+            raise InputError("a trace has its own input; bind it alone, or record another")
+        return _bind_trace(model, options)
+    if input is None:
+        raise InputError("a model is bound at an input; give a text, or token ids (batch, tokens)")
+    model, family = _known(model)
     prompt = prompt_of(model, input, mask, positions)
     with one_at_a_time(), torch.no_grad(), full_precision():
         parts = _parts(family, model, prompt, choices, gated)
-        run = getattr(family, "run", _run)
-        own = run(model.network, prompt, family.points(model.network))
-        recorded = own.states
-        if accumulate is not None:
-            parts, recorded = cast(parts, torch.float64), recorded.double()
-        frozen, states = freeze(recorded, parts.maps)
-        shape = dict(parts.shape)
-        if heads and any(branch.vertex.common is not None for maps in parts.maps for branch in maps.branches):
-            shape["biases"] = True
-        binding = Binding(
-            model=model,
-            T=transformer(parts.layers, parts.heads if heads else None, **shape),
-            ids=prompt.ids,
-            has_batch=not isinstance(input, str),
-            split=choices,
-            maps=parts.maps,
-            frozen=frozen,
-            states=states,
-            reference=own,
-            readout=parts.readout,
-            mask=prompt.mask,
-        )
-        return replace(binding, deviation=self_check(binding)) if check else binding
+        own = _run(family, model, prompt)
+        return _bound(model, prompt, not isinstance(input, str), parts, own, options)
 
 
-def _run(network: torch.nn.Module, prompt: Prompt, points: list[Any]) -> Reference:
+@dataclass(frozen=True)
+class _Options:
+    """What is asked of a binding besides its model and input."""
+
+    choices: dict[str, str]
+    gated: str = "gate"
+    heads: bool = False
+    check: bool = True
+    accumulates: bool = False
+
+    @property
+    def are_recorded(self) -> bool:
+        """Whether a trace holds what these splits freeze."""
+        return self.choices == _split("gate", "gate") and not self.accumulates
+
+
+def record(
+    model: Model | torch.nn.Module | str,
+    input: str | Tensor,
+    *,
+    device: torch.device | str | None = None,
+    weights: str = "blocks",
+    mask: Any = None,
+    positions: Any = None,
+) -> Trace:
+    """One run of a model at one input, as a trace that `bind` takes in place of both, without the model.
+
+    weights: "blocks" puts the weights into the trace; "reference" puts the model's name, by which it is loaded again and its
+    weights compared when the trace is bound. device: where a model of a name is run. The input, mask and positions are those of
+    `bind`, and so are the errors; ModelError also for an activation that cannot be stored.
+
+    >>> import opalgebra as oa
+    >>> oa.record("smollm2", "The capital of France is", weights="reference")  # doctest: +SKIP
+    Trace(smollm2, (1, 5) tokens, weights by reference, float64, recorded on cpu x86_64)
+    """
+    if weights not in WEIGHTS:
+        raise InputError(f"weights={weights!r} is not known; use {' or '.join(map(repr, WEIGHTS))}")
+    known = load(model, device=device) if isinstance(model, str) else model
+    found, family = _known(known)
+    prompt = prompt_of(found, input, mask, positions)
+    with one_at_a_time(), torch.no_grad(), full_precision():
+        own = _run(family, found, prompt)
+        parts = _parts(family, found, prompt, _split("gate", "gate"), "gate") if weights == "blocks" else None
+        frozen = None if parts is None else tuple(freeze(own.states, parts.maps)[0])
+    return Trace(
+        origin=vocabulary(found),
+        prompt=prompt,
+        has_batch=not isinstance(input, str),
+        reference=own,
+        parts=parts,
+        frozen=frozen,
+        weights=None if parts is not None else weights_digest(found),
+        made=made_with(own),
+    )
+
+
+def _known(model: Model | torch.nn.Module | str) -> tuple[Model, ModuleType]:
+    """A model that is loaded and may be read, and its family."""
+    found = model if isinstance(model, Model) else load(model)
+    family = _family(found)
+    family.refused(found.network)
+    _check_weights(found)
+    return found, family
+
+
+def _bind_trace(trace: Trace, options: _Options) -> Binding:
+    with torch.no_grad(), full_precision():
+        if trace.parts is None:
+            dtype, place = getattr(torch, trace.made["dtype"]), trace.reference.states.device
+            model, family = _known(load(trace.origin.name, dtype=dtype, device=place))
+            check_weights(trace, model)
+            parts = _parts(family, model, trace.prompt, options.choices, options.gated)
+            return _bound(model, trace.prompt, trace.has_batch, parts, trace.reference, options)
+        parts = _under(trace.parts, trace.origin.name, options.choices, options.gated)
+        frozen = trace.frozen if options.are_recorded else None
+        return _bound(trace.origin, trace.prompt, trace.has_batch, parts, trace.reference, options, frozen)
+
+
+def _bound(
+    model: Origin,
+    prompt: Prompt,
+    has_batch: bool,
+    parts: Parts,
+    own: Reference,
+    options: _Options,
+    frozen: Sequence[FrozenStage] | None = None,
+) -> Binding:
+    """The binding of a run; `frozen` are the dressings where they are known."""
+    recorded = own.states
+    if options.accumulates:
+        parts, recorded = cast(parts, torch.float64), recorded.double()
+    stages, states = freeze(recorded, parts.maps) if frozen is None else (list(frozen), product(recorded[0], frozen))
+    shape = dict(parts.shape)
+    if options.heads and any(branch.vertex.common is not None for maps in parts.maps for branch in maps.branches):
+        shape["biases"] = True
+    binding = Binding(
+        model=model,
+        T=transformer(parts.layers, parts.heads if options.heads else None, **shape),
+        ids=prompt.ids,
+        has_batch=has_batch,
+        split=options.choices,
+        maps=parts.maps,
+        frozen=stages,
+        states=states,
+        reference=own,
+        readout=parts.readout,
+        mask=prompt.mask,
+    )
+    return replace(binding, deviation=self_check(binding)) if options.check else binding
+
+
+def _run(family: ModuleType, model: Model, prompt: Prompt) -> Reference:
+    """The model's own forward."""
+    run = getattr(family, "run", _forward)
+    return run(model.network, prompt, family.points(model.network))  # type: ignore[no-any-return]
+
+
+def _forward(network: torch.nn.Module, prompt: Prompt, points: list[Any]) -> Reference:
     """The forward of a model of transformers."""
     return reference(network, prompt.inputs(), points, real=prompt.mask)
 
 
 def _parts(family: ModuleType, model: Model, prompt: Prompt, choices: Mapping[str, str], gated: str) -> Parts:
     """The family's array functions under a split."""
-    jacobian = choices["ffn"] == "jacobian"
-    asked = {"attention": "frozen", "ffn": "gate"} if jacobian else choices
-    parts = family.read(model.network, prompt, {**asked, "gated": gated})
+    parts = family.read(model.network, prompt, {"attention": "frozen", "ffn": "gate", "gated": "gate"})
+    return _under(parts, model.name, choices, gated)
+
+
+def _under(parts: Parts, name: str, choices: Mapping[str, str], gated: str) -> Parts:
+    """Array functions under a split."""
     vertices = [branch.vertex for maps in parts.maps for branch in maps.branches]
     if gated != "gate" and not any(isinstance(vertex, GatedFFN | Experts) for vertex in vertices):
-        raise InputError(f"gated={gated!r}: {model.name} has no gated units; leave gated= out")
-    return replace(parts, maps=[_differentiated(maps) for maps in parts.maps]) if jacobian else parts
+        raise InputError(f"gated={gated!r}: {name} has no gated units; leave gated= out")
+    if choices["ffn"] == "jacobian":
+        return replace(parts, maps=[_differentiated(maps) for maps in parts.maps])
+    return replace(parts, maps=[_split_stage(maps, choices, gated) for maps in parts.maps])
+
+
+def _split_stage(maps: StageMaps, choices: Mapping[str, str], gated: str) -> StageMaps:
+    def under(vertex: Any) -> Any:
+        if isinstance(vertex, Experts):
+            return replace(vertex, experts=tuple(map(under, vertex.experts)))
+        own = {"split": choices["attention" if isinstance(vertex, Attention) else "ffn"]}
+        return replace(vertex, **own, **({"frozen": gated} if isinstance(vertex, GatedFFN) else {}))
+
+    return replace(maps, branches=tuple(replace(branch, vertex=under(branch.vertex)) for branch in maps.branches))
 
 
 def _differentiated(maps: StageMaps) -> StageMaps:

@@ -215,11 +215,16 @@ def freeze(recorded: Tensor, maps: Sequence[StageMaps]) -> tuple[list[FrozenStag
     recorded and the states are (stages + 1, batch, tokens, features); both start at the embedding. Rounding errors of
     one stage are carried on by frozen, and so linear, stages: they do not move patterns, gates and scales.
     """
-    states, frozen = [recorded[0]], []
-    for part, here in zip(maps, recorded):
-        frozen.append(freeze_stage(part, here))
-        states.append(frozen[-1].whole(states[-1]))
-    return frozen, torch.stack(states)
+    frozen = [freeze_stage(part, here) for part, here in zip(maps, recorded)]
+    return frozen, product(recorded[0], frozen)
+
+
+def product(start: Tensor, frozen: Sequence[FrozenStage]) -> Tensor:
+    """The states of the product of frozen stages, (stages + 1, batch, tokens, features)."""
+    states = [start]
+    for stage in frozen:
+        states.append(stage.whole(states[-1]))
+    return torch.stack(states)
 
 
 def freeze_stage(maps: StageMaps, here: Tensor) -> FrozenStage:
