@@ -81,5 +81,5 @@ def _experts(module: Any, own: torch.Tensor, choices: Mapping[str, str]) -> Expe
         gate, up = both.chunk(2)
         experts.append(gated_ffn((gate, None), (up, None), (down, None), inner.act_fn, choices))
     router = module.gate.weight.detach()
-    slack = 2 * probable(3 * router.shape[1], router.dtype)  # of a norm and of a logit, on both sides of a comparison
+    slack = 2 * probable(router.shape[1], router.dtype)  # two logits are compared
     return Experts(router, tuple(experts), module.gate.top_k, own, slack)

@@ -121,7 +121,7 @@ def test_the_experts_of_a_token_are_those_that_the_model_chose_where_rounding_le
         expected = torch.where((gap <= slack)[:, None], third, best)
         assert torch.equal(chosen.sort().values, expected.sort().values)
         assert (weights.float().sum(-1) - 1).abs().max() < 1e-2
-    assert experts.own.shape == (14, 2) and experts.slack < 0.2
+    assert experts.own.shape == (14, 2) and experts.slack < 0.25
 
 
 @pytest.mark.parametrize("accumulate", [None, "float64"])

@@ -51,9 +51,9 @@ def test_weights_are_read_in_place_and_never_changed(family):
 
 
 def weights(part, name=""):
-    """Every weight that a map holds, rotary tables and masks apart."""
+    """Every weight that a map holds, rotary tables, masks and choices apart."""
     if isinstance(part, torch.Tensor):
-        return [] if name in ("visible", "cosine", "sine") else [part]
+        return [part] if part.is_floating_point() and name not in ("cosine", "sine") else []
     if isinstance(part, tuple):
         return [value for each in part for value in weights(each)]
     held = vars(part).items() if hasattr(part, "__dataclass_fields__") else ()
