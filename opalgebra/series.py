@@ -355,20 +355,15 @@ class Series(Displayed):
     @cached_property
     def _steps(self) -> tuple[Step, ...]:
         """Each stage, dressed by the state before it, with its sources by order."""
+        born: dict[int, tuple[list[Operator], list[Operator]]] = {stage.number: ([], []) for stage in self.stages}
+        for stage, emitter, left in self._births(1):
+            born[stage.number][1 - left].append(self._born(stage, emitter))
         steps = []
         for stage, counted in zip(self.stages, self.counted):
-            born: tuple[list[Operator], list[Operator]] = ([], [])
-            for branch in stage.branches:
-                for vertex in branch.vertices:
-                    born[vertex in counted].append(self._born(stage, vertex))
-                if branch.after is not None:
-                    born[0].append(self._born(stage, branch.after))
-            if stage.after is not None:
-                born[0].append(self._born(stage, stage.after))
             line, through = ordered_product(self._passing[stage.number - 1], space=X), self._line(stage)
             chosen = through @ self.dressed_vertex(stage, counted) if counted else None
-            uncounted, own = (linear_combination(((1, part) for part in parts), ONE, X) for parts in born)
-            steps.append(Step(stage.factor, line, chosen, (uncounted, own)))
+            resummed, own = (linear_combination(((1, part) for part in parts), ONE, X) for parts in born[stage.number])
+            steps.append(Step(stage.factor, line, chosen, (resummed, own)))
         return tuple(steps)
 
     @cached_property

@@ -20,6 +20,8 @@ ARCHITECTURES = {
     "parallel post": oa.transformer(2, 2, norm="post", parallel=True),
     "parallel sandwich": oa.transformer(1, 2, norm="sandwich", parallel=True),
     "absorbed": oa.transformer(2, norms="absorbed"),
+    "biases": oa.transformer(2, 2, biases=True),
+    "biases post": oa.transformer(2, 2, norm="post", biases=True),
 }
 COUNTINGS = {"all": "all", "attention": "attention", "ffn": "ffn", "none": lambda v: False, "a head": lambda v: v.head == 1}
 

@@ -362,6 +362,8 @@ def _stage(stage: Stage, heads: int | None) -> str:
         vertex = f"{branch.vertices[0].base}_l"
         if heads is not None and branch.kind == Kind.ATTENTION:
             vertex = rf"{{\textstyle\sum_{{h=0}}^{{{heads - 1}}}}} A_{{l,h}}"
+            if branch.bias is not None:
+                vertex = rf"\bigl({vertex} + {branch.bias.base}_l\bigr)"
         around = [f"{norm.base}_l" if norm else "" for norm in (branch.after, branch.before)]
         parts.append(r"\,".join(filter(None, [around[0], vertex, around[1]])))
     line = "" if stage.after is None else rf"{stage.after.base}_l\,"

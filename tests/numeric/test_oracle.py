@@ -251,37 +251,44 @@ def bound_llama(seed=1, **changes):
 
 
 def refrozen(binding, stage, **parts):
+    """The binding with other dressings in the branch of a stage."""
     frozen = list(binding.frozen)
-    frozen[stage] = replace(frozen[stage], **parts)
+    (branch,) = frozen[stage].branches
+    frozen[stage] = replace(frozen[stage], branches=(replace(branch, **parts),))
     return replace(binding, frozen=frozen, known_dressings={})
 
 
+def vertex_of(binding, stage):
+    return binding.frozen[stage].branches[0].vertex
+
+
 def perturbed_pattern(binding):
-    vertex = binding.frozen[2].vertex
+    vertex = vertex_of(binding, 2)
     return refrozen(binding, 2, vertex=replace(vertex, pattern=vertex.pattern * (1 + 1e-9 * torch.rand_like(vertex.pattern))))
 
 
 def swapped_heads(binding):
-    vertex = binding.frozen[2].vertex
+    vertex = vertex_of(binding, 2)
     return refrozen(binding, 2, vertex=replace(vertex, output=vertex.output.roll(6, 1)))
 
 
 def tiled_value_heads(binding):
-    vertex = binding.frozen[2].vertex
+    vertex = vertex_of(binding, 2)
     return refrozen(binding, 2, vertex=replace(vertex, pattern=vertex.pattern.transpose(1, 2)))
 
 
 def another_gate(binding):
-    vertex = binding.frozen[3].vertex
-    return refrozen(binding, 3, vertex=replace(vertex, gate=vertex.gate.roll(1, 1)))
+    vertex = vertex_of(binding, 3)
+    ((gate, weight),) = vertex.paths
+    return refrozen(binding, 3, vertex=replace(vertex, paths=((gate.roll(1, 1), weight),)))
 
 
 def norm_of_another_state(binding):
-    return refrozen(binding, 2, norm=binding.maps[2][0].freeze(binding.states[1]))
+    return refrozen(binding, 2, before=binding.maps[2].branches[0].before.freeze(binding.states[1]))
 
 
 def lost_source(binding):
-    return refrozen(binding, 3, vertex=replace(binding.frozen[3].vertex, source=None))
+    return refrozen(binding, 3, vertex=replace(vertex_of(binding, 3), source=None))
 
 
 @pytest.mark.parametrize(
