@@ -197,3 +197,41 @@ def test_an_encoder_with_padding_on_the_right_is_not_packed(family):
     binding = oa.bind(network, vectors, mask=mask)
     assert binding.reference.states.shape == (5, 2, 9, 24)
     assert np.isfinite(binding.orders().norms[1, :, :4]).all()
+
+
+def test_a_kernel_put_in_place_of_a_modules_forward_is_compared_by_its_values():
+    """As kernels of a hub are swapped in: an equal one changes nothing, another is named by the self-check."""
+    network, ids = tiny("llama"), inputs("llama")
+    expected = oa.bind(network, ids).orders()
+    norm = network.model.layers[1].input_layernorm
+
+    def kernel(epsilon):
+        return lambda states: norm.weight * (states / (states.square().mean(-1, keepdim=True) + epsilon).sqrt())
+
+    norm.forward = kernel(norm.variance_epsilon)
+    np.testing.assert_allclose(oa.bind(network, ids).orders().norms, expected.norms, rtol=ROUNDING)
+    norm.forward = kernel(norm.variance_epsilon * 1.001)
+    with pytest.raises(oa.ModelError, match=r"the self-check failed at the attention of layer 2 \(stage 3\)"):
+        oa.bind(network, ids)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "mixtral"])
+def test_the_neurons_of_a_network_are_never_laid_out_one_by_one(family):
+    """No array of all orders has an axis of neurons and one of features: the largest has the orders of the hidden units."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    largest = []
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            if isinstance(result, torch.Tensor):
+                largest.append(result.numel())
+            return result
+
+    network, ids = tiny(family, layers=4), inputs(family, batch=1)
+    bound = oa.bind(network, ids)
+    orders, tokens, features, hidden = 9, ids.shape[1], 24, 20
+    with Sizes():
+        bound.orders()
+    assert max(largest) <= orders * tokens * max(features, hidden, 4 * tokens)

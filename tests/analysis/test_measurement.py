@@ -1,0 +1,80 @@
+"""The logit lens and frozen logits: two functions with two values, and one at the last depth."""
+
+import numpy as np
+import pytest
+import torch
+from models.families import inputs, tiny
+
+import opalgebra as oa
+from opalgebra.analysis import frozen_logits, logit_lens
+
+FAMILIES = ("llama", "gpt2", "gemma2", "bert", "olmo2")
+
+
+def softmax(logits):
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_at_the_last_depth_both_are_the_models_logits(family):
+    network, ids = tiny(family), inputs(family)
+    bound = oa.bind(network, ids)
+    own = bound.reference
+    uncapped = own.logits if own.uncapped is None else own.uncapped
+    np.testing.assert_allclose(logit_lens(bound)[:, -1], own.logits[:, -1], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(frozen_logits(bound)[:, -1], uncapped[:, -1], rtol=1e-10, atol=1e-12)
+    assert logit_lens(bound).shape == (2, len(bound.T.stages) + 1, own.logits.shape[-1])
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_the_lens_is_what_the_model_itself_says_when_it_ends_early(family):
+    network, ids = tiny(family), inputs(family)
+    lens = logit_lens(oa.bind(network, ids))
+    layers = network.model.layers if family == "llama" else network.transformer.h
+    del layers[1:]
+    with torch.no_grad():
+        early = network(ids, use_cache=False).logits[:, -1]
+    np.testing.assert_allclose(lens[:, 2], early, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_frozen_logits_are_the_sum_of_what_the_stages_contributed(family):
+    bound = oa.bind(tiny(family), inputs(family))
+    gap = bound.orders().logits(5, minus=7)
+    frozen = frozen_logits(bound)
+    np.testing.assert_allclose(frozen[:, -1, 5] - frozen[:, -1, 7], gap.orders.sum(-1) + gap.readout_bias, rtol=1e-9, atol=1e-9)
+    states, steps = bound.reference.states[:, :, -1], frozen[:, 1:] - frozen[:, :-1]
+    assert states.shape[0] == steps.shape[1] + 1
+
+
+def test_a_clear_early_state_is_seen_by_the_lens_alone():
+    """A state that is small and all for one word: certain by its own norm, nothing by the scale of a large last state."""
+    network = tiny("llama")
+    ids = inputs("llama", batch=1)
+    word = network.lm_head.weight.argmax() // network.lm_head.weight.shape[1]
+    with torch.no_grad():
+        network.model.embed_tokens.weight[ids[0, -1]] = 1e-2 * network.lm_head.weight[word] / network.model.norm.weight
+        network.lm_head.weight *= 20
+        for layer in network.model.layers:
+            layer.mlp.down_proj.weight *= 1e3
+    bound = oa.bind(network, ids, check=False)
+    lens, frozen = softmax(logit_lens(bound)[0, 0]), softmax(frozen_logits(bound)[0, 0])
+    assert lens[word] > 0.99
+    assert frozen[word] < 0.2 and np.ptp(frozen) < 0.2
+
+
+def test_positions_padding_and_refusals():
+    network, ids = tiny("llama"), inputs("llama")
+    mask = torch.ones_like(ids)
+    mask[0, -2:] = 0
+    bound = oa.bind(network, ids, mask=mask)
+    np.testing.assert_allclose(logit_lens(bound)[0], logit_lens(bound, position=4)[0])
+    np.testing.assert_allclose(logit_lens(bound)[1], logit_lens(bound, position=6)[1])
+    for act, text in (
+        (lambda: logit_lens(bound, position=7), "position 7 was asked of 7 tokens"),
+        (lambda: frozen_logits(network), "LlamaForCausalLM is no bound model; bind one at an input"),
+        (lambda: logit_lens(oa.bind(network.model, ids)), "has no unembedding and so no logits"),
+    ):
+        with pytest.raises(oa.InputError, match=text):
+            act()
