@@ -9,11 +9,12 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     matching, rewrite, simplify, subwords   wildcards, substitution and collection, rewriting by facts, repeated subwords
     dyson, resolvent, direct_sum, network   theorems for any depth, of inverses, of blocks, of all states at once
     counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
-    series, architecture, frozen            graded Dyson series; the symbolic Transformer; tensor forms of its dressings
+    ladder, series, architecture, frozen    graded Dyson series; the symbolic Transformer; tensor forms of its dressings
     render, effort, parse, interchange      text, Unicode, LaTeX, JSON; and back, with a limit on the work
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
-    models                                  one architecture, one file; loading and binding
+    models                                  one architecture, one file; loading, binding and recording
+    analysis                                what is asked of a bound model beyond its series
     conformance, testing                    declared facts checked on functions of arrays; models checked; planted errors
     plot, report, cli                       figures, documents, the command line
 """
@@ -73,14 +74,15 @@ _HOMES = {
     "opalgebra.render.document": "document",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_PARTS = ("analysis", "testing")
 __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOME and name not in _PARTS:
         raise AttributeError(f"module 'opalgebra' has no attribute {name!r}")
     try:
-        value = getattr(import_module(_HOME[name]), name)
+        value = import_module(f"opalgebra.{name}") if name in _PARTS else getattr(import_module(_HOME[name]), name)
     except ModuleNotFoundError as error:
         refusal = import_module("opalgebra.models.packages").absent(f"opalgebra.{name}", error)
         if refusal is None:
@@ -102,4 +104,4 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_PARTS])
