@@ -253,7 +253,7 @@ OPERATORS = st.one_of(
     st.sampled_from([(F, F), (X, X), (P, P), (F, X), (K, K)]).flatmap(lambda pair: operators(*pair, 3)),
     st.sampled_from([(X, X), (F, F), (P, K), (ONE, X)]).flatmap(lambda pair: operators(*pair, 3, is_linear=False)),
 )
-REFUSALS = ("invertible, for every", "begins with a negative power", "is written for products of 1 + g B")
+REFUSALS = ("invertible, for every", "begins with a negative power", "is written for products of U + g B")
 
 
 @settings(max_examples=500)
