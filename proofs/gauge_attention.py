@@ -1,9 +1,9 @@
 """Attention does not depend on the basis of its queries, keys and values, for any number of heads.
 
-    sum_h a'_h (x) (W_{O,h} M_g^-1) (M_g W_{V,g}) = sum_h a_h (x) W_{O,h} W_{V,g}
+    sum_h b_h (x) (W_{O,h} M_g^-1) (M_g W_{V,g}) = sum_h a_h (x) W_{O,h} W_{V,g}
 
-with frozen patterns a_h, and a'_h those that the turned queries and keys give; here for the heads h that read one value head
-g. A pattern depends only on its kernels, which do not change (see the theorems of the kernels): so a'_h = a_h for every h.
+with frozen patterns a_h, and b_h those that the turned queries and keys give; here for the heads h that read one value head
+g. A pattern depends only on its kernels, which do not change (see the theorems of the kernels): so b_h = a_h for every h.
 That, and that M_g has an inverse, are the hypotheses.
 """
 
