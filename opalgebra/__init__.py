@@ -10,6 +10,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     dyson, resolvent, direct_sum, network   theorems for any depth, of inverses, of blocks, of all states at once
     counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
     ladder, series, architecture, frozen    graded Dyson series; the symbolic Transformer; tensor forms of its dressings
+    homogeneous                             the same with sources as linear maps of one more coordinate
     render, effort, parse, interchange      text, Unicode, LaTeX, JSON; and back, with a limit on the work
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
@@ -63,6 +64,7 @@ _HOMES = {
     "opalgebra.frozen": "frozen_forms",
     "opalgebra.render.latex": "latex",
     "opalgebra.render.text": "text",
+    "opalgebra.homogeneous": "homogeneous",
     "opalgebra.parse": "parse",
     "opalgebra.interchange": "from_json to_json",
     "opalgebra.lambdify": "lambdify",
