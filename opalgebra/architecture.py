@@ -20,8 +20,9 @@ from opalgebra.display import Displayed
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Operator, linear_combination, ordered_product
 from opalgebra.scalar import is_natural
-from opalgebra.series import Branch, Counting, Series, Stage
+from opalgebra.series import Counting, Series
 from opalgebra.space import Kind, X
+from opalgebra.stage import Branch, Stage
 
 NORMS = ("pre", "post", "sandwich", "branch")
 

@@ -1,10 +1,11 @@
 """Naming operators: atoms, states, and families of atoms with an index."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from opalgebra.errors import InputError
-from opalgebra.expr import Atom, Index, as_index
+from opalgebra.expr import Atom, Index, Operator, as_index, check_operators
 from opalgebra.space import ONE, Kind, Space, X
 
 
@@ -50,3 +51,15 @@ class Family:
 def family(name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> Family:
     """A family of atoms, indexed by natural numbers or by symbols for them."""
     return Family(name, kind, (ONE if kind == Kind.STATE else X) if domain is None else domain, codomain)
+
+
+Layers = Family | Callable[[Any], Operator]
+
+
+def layer_of(layers: Layers, index: Any) -> Operator:
+    """The operator of a layer, from a family or a function of the index. InputError for anything else."""
+    if not callable(layers) and not isinstance(layers, Family):
+        raise InputError(f"{layers!r} is no family and no function of an index; pass a family, or lambda l: g * V[l]")
+    found = layers[index] if isinstance(layers, Family) else layers(index)
+    check_operators(found)
+    return found

@@ -8,13 +8,11 @@ what is not counted, the series of what is; with norms for U and norms after blo
 factors of a Transformer are linear once each is dressed by the state before it, and then this is its exact series.
 """
 
-from collections.abc import Callable
 from operator import add
 from typing import Any
 
-from opalgebra.atoms import Family
-from opalgebra.errors import InputError
-from opalgebra.expr import Identity, Operator, check_operators, compose
+from opalgebra.atoms import Family, Layers, layer_of
+from opalgebra.expr import Identity, Operator, compose
 from opalgebra.facts import Equal
 from opalgebra.indexed import indexed_sum, ordered_product, ordered_sum
 from opalgebra.kernel import (
@@ -39,8 +37,6 @@ from opalgebra.rewrite import chain
 from opalgebra.scalar import Scalar, Symbol, fresh_names, scalar_of, symbol, the_symbol
 from opalgebra.space import Kind
 
-Layers = Family | Callable[[Any], Operator]
-
 
 def dyson_theorem(V: Layers, length: Scalar, *, line: Layers | None = None) -> Theorem:
     """The theorem of the module for linear operators `V[l]` (or `V(l)`), a symbol for the length, and a line, 1 if not given.
@@ -55,19 +51,11 @@ def dyson_theorem(V: Layers, length: Scalar, *, line: Layers | None = None) -> T
     sum(ordered_sum(V[l], l, L, m, U[l]), m, 0, L)
     """
     found = the_symbol(length)
-    body = _body(V, length)
-    between = Identity(body.domain) if line is None else _body(line, length)
+    body = layer_of(V, length)
+    between = Identity(body.domain) if line is None else layer_of(line, length)
     refuse_nonlinear(body, between, needs="the Dyson series of a product")
     vertices, lines = (Family(name, Kind.LINEAR, part.domain, part.codomain) for name, part in (("V", body), ("U", between)))
     return instantiate(_series(vertices, lines, found), {vertices: V, lines: between if line is None else line})
-
-
-def _body(layers: Layers, length: Any) -> Operator:
-    if not callable(layers) and not isinstance(layers, Family):
-        raise InputError(f"{layers!r} is no family and no function of an index; pass a family, or lambda l: g * V[l]")
-    body = layers[length] if isinstance(layers, Family) else layers(length)
-    check_operators(body)
-    return body
 
 
 def _series(V: Family, U: Family, found: Symbol) -> Theorem:

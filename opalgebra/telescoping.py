@@ -6,12 +6,11 @@ for linear A and every B, by induction over L. With A = B + C it is Dyson's equa
 and both after it. Norms of both sides give the bound of the difference by the single differences.
 """
 
-from collections.abc import Callable
 from operator import add
 from typing import Any
 
-from opalgebra.atoms import Family
-from opalgebra.expr import Operator, compose
+from opalgebra.atoms import Family, Layers, layer_of
+from opalgebra.expr import compose
 from opalgebra.facts import Equal
 from opalgebra.indexed import indexed_sum, ordered_product
 from opalgebra.kernel import (
@@ -34,8 +33,6 @@ from opalgebra.rewrite import chain
 from opalgebra.scalar import Scalar, fresh_names, scalar_of, symbol, the_symbol
 from opalgebra.space import Kind
 
-Layers = Family | Callable[[Any], Operator]
-
 
 def telescoping(A: Layers, B: Layers, length: Scalar) -> Theorem:
     """The theorem of the module, for families or functions of the layer and a symbol for the length.
@@ -50,7 +47,7 @@ def telescoping(A: Layers, B: Layers, length: Scalar) -> Theorem:
     """
     found = the_symbol(length)
     at: Any = length
-    first, second = (layers[at] if isinstance(layers, Family) else layers(at) for layers in (A, B))
+    first, second = (layer_of(layers, at) for layers in (A, B))
     refuse_nonlinear(first, needs="telescoping on the left")
     kind = Kind.LINEAR if second.is_linear else Kind.NONLINEAR
     one = Family("A", Kind.LINEAR, first.domain, first.codomain)

@@ -14,8 +14,9 @@ from meaning import Interpretation, counterexample
 
 import opalgebra as oa
 from opalgebra.expr import Atom, Zero, linear_combination, terms
-from opalgebra.series import Branch, Series, Stage, check_order, counter
+from opalgebra.series import Series, check_order, counter
 from opalgebra.space import ONE, Kind, X
+from opalgebra.stage import Branch, Stage
 
 x = oa.state("x")
 

@@ -15,9 +15,10 @@ from torch import Tensor
 from opalgebra.errors import ModelError
 from opalgebra.numeric.attention import Attention, Projection, Rotary
 from opalgebra.numeric.ffn import FFN, GatedFFN
+from opalgebra.numeric.maps import Map
 from opalgebra.numeric.norms import LayerNorm, Norm, RMSNorm
 from opalgebra.numeric.readout import Readout
-from opalgebra.numeric.stages import StageMaps
+from opalgebra.numeric.stages import BranchMaps, StageMaps, stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +129,47 @@ def projected_ffn(module: Any, activation: Any, choices: Mapping[str, str]) -> G
 def plain_ffn(up: Any, down: Any, activation: Any, choices: Mapping[str, str]) -> FFN:
     """A plain network from pairs of a weight (out, in) and a bias."""
     return FFN(up[0], down[0], up[1], down[1], activation, choices["ffn"])
+
+
+def pre_norm_points(network: Any) -> list[torch.nn.Module]:
+    """The modules that read the residual stream of a stack of layers with a norm before each block, the final norm last."""
+    base = base_of(network)
+    norms = [norm for layer in base.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
+    return [*norms, base.norm]
+
+
+def pre_norm_layer(layer: Any, attention: Attention, ffn: Map) -> list[StageMaps]:
+    """`(1 + F M)(1 + A N)` with the norms input_layernorm and post_attention_layernorm."""
+    return [
+        stage(BranchMaps(attention, before=rms_norm(layer.input_layernorm))),
+        stage(BranchMaps(ffn, before=rms_norm(layer.post_attention_layernorm))),
+    ]
+
+
+def sandwich_points(network: Any) -> list[torch.nn.Module]:
+    """The modules that read the residual stream of a stack of layers with norms around each block, the final norm last."""
+    base = base_of(network)
+    norms = [norm for layer in base.layers for norm in (layer.input_layernorm, layer.pre_feedforward_layernorm)]
+    return [*norms, base.norm]
+
+
+def sandwich_layer(layer: Any, attention: Attention, ffn: Map, *, offset: float) -> list[StageMaps]:
+    """`(1 + Q F M)(1 + P A N)` with the four norms of Gemma, their weights stored less the offset."""
+    around = (
+        (attention, layer.input_layernorm, layer.post_attention_layernorm),
+        (ffn, layer.pre_feedforward_layernorm, layer.post_feedforward_layernorm),
+    )
+    return [stage(BranchMaps(block, *(rms_norm(norm, offset=offset) for norm in norms))) for block, *norms in around]
+
+
+def readout_of(network: Any, *, offset: float = 0.0, cap: float | None = None) -> Readout:
+    """The final norm, and the unembedding lm_head of a network that has one."""
+    return Readout((rms_norm(base_of(network).norm, offset=offset),), *parameters(getattr(network, "lm_head", None)), cap=cap)
+
+
+def window_of(config: Any, kind: str) -> int | None:
+    """The window of a layer of a kind that config.layer_types names."""
+    return config.sliding_window if kind == "sliding_attention" else None
 
 
 def rotary(network: Any, embedded: Tensor, prompt: Prompt, *kind: str) -> Rotary:

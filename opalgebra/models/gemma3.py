@@ -7,36 +7,30 @@ head. Layers of kind `sliding_attention` have a window and a rotary table of the
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from opalgebra.models.family import (
     Parts,
     Prompt,
     base_of,
     check_class,
     check_configuration,
-    parameters,
     projected_attention,
     projected_ffn,
+    readout_of,
     rms_norm,
     rotary,
+    sandwich_layer,
+    sandwich_points,
+    window_of,
 )
 from opalgebra.numeric.faithful import faithful
-from opalgebra.numeric.readout import Readout
-from opalgebra.numeric.stages import BranchMaps, stage
+
+points = sandwich_points
 
 
 def refused(network: Any) -> None:
     """ModelError for another head or configuration than this family's."""
     check_class(network, "Gemma 3", "Gemma3TextModel", "Gemma3ForCausalLM")
     check_configuration(network, "Gemma 3", use_bidirectional_attention=(False, None))
-
-
-def points(network: Any) -> list[torch.nn.Module]:
-    """The modules that read the residual stream, in order, the final norm last."""
-    base = base_of(network)
-    norms = [norm for layer in base.layers for norm in (layer.input_layernorm, layer.pre_feedforward_layernorm)]
-    return [*norms, base.norm]
 
 
 def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
@@ -46,18 +40,11 @@ def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
         turned = {kind: rotary(base, base.embed_tokens(prompt.ids), prompt, kind) for kind in set(config.layer_types)}
     maps = []
     for layer, kind in zip(base.layers, config.layer_types):
-        visible = prompt.visible(window=config.sliding_window if kind == "sliding_attention" else None)
+        visible = prompt.visible(window=window_of(config, kind))
         inner = layer.self_attn
         norms = (rms_norm(inner.q_norm, offset=1.0), rms_norm(inner.k_norm, offset=1.0))
         attention = projected_attention(inner, inner.head_dim, visible, choices, norms=norms, rotary=turned[kind])
         ffn = projected_ffn(layer.mlp, layer.mlp.act_fn, choices)
-        around = (layer.input_layernorm, layer.post_attention_layernorm)
-        before, after = (rms_norm(norm, offset=1.0) for norm in around)
-        maps.append(stage(BranchMaps(attention, before, after)))
-        around = (layer.pre_feedforward_layernorm, layer.post_feedforward_layernorm)
-        before, after = (rms_norm(norm, offset=1.0) for norm in around)
-        maps.append(stage(BranchMaps(ffn, before, after)))
-    readout = Readout(
-        (rms_norm(base.norm, offset=1.0),), *parameters(getattr(network, "lm_head", None)), cap=config.final_logit_softcapping
-    )
+        maps += sandwich_layer(layer, attention, ffn, offset=1.0)
+    readout = readout_of(network, offset=1.0, cap=config.final_logit_softcapping)
     return Parts(maps, readout, len(base.layers), config.num_attention_heads, {"norm": "sandwich"})

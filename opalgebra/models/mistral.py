@@ -6,36 +6,28 @@ A layer is `(1 + F M)(1 + A N)`; weights as in Llama.
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from opalgebra.models.family import (
     Parts,
     Prompt,
     base_of,
     check_class,
     check_configuration,
-    parameters,
+    pre_norm_layer,
+    pre_norm_points,
     projected_attention,
     projected_ffn,
-    rms_norm,
+    readout_of,
     rotary,
 )
 from opalgebra.numeric.faithful import faithful
-from opalgebra.numeric.readout import Readout
-from opalgebra.numeric.stages import BranchMaps, stage
+
+points = pre_norm_points
 
 
 def refused(network: Any) -> None:
     """ModelError for another head or configuration than this family's."""
     check_class(network, "Mistral", "MistralModel", "MistralForCausalLM")
     check_configuration(network, "Mistral")
-
-
-def points(network: Any) -> list[torch.nn.Module]:
-    """The modules that read the residual stream, in order, the final norm last."""
-    base = base_of(network)
-    norms = [norm for layer in base.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
-    return [*norms, base.norm]
 
 
 def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
@@ -48,9 +40,5 @@ def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
     for layer in base.layers:
         attention = projected_attention(layer.self_attn, layer.self_attn.head_dim, visible, choices, rotary=turned)
         ffn = projected_ffn(layer.mlp, layer.mlp.act_fn, choices)
-        maps += [
-            stage(BranchMaps(attention, before=rms_norm(layer.input_layernorm))),
-            stage(BranchMaps(ffn, before=rms_norm(layer.post_attention_layernorm))),
-        ]
-    readout = Readout((rms_norm(base.norm),), *parameters(getattr(network, "lm_head", None)))
-    return Parts(maps, readout, len(base.layers), config.num_attention_heads)
+        maps += pre_norm_layer(layer, attention, ffn)
+    return Parts(maps, readout_of(network), len(base.layers), config.num_attention_heads)

@@ -15,14 +15,13 @@ from opalgebra.models.family import (
     base_of,
     check_class,
     check_configuration,
-    parameters,
     projected_attention,
     projected_ffn,
+    readout_of,
     rms_norm,
     rotary,
 )
 from opalgebra.numeric.faithful import faithful
-from opalgebra.numeric.readout import Readout
 from opalgebra.numeric.stages import BranchMaps, stage
 
 
@@ -54,5 +53,4 @@ def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
             stage(BranchMaps(attention, after=rms_norm(layer.post_attention_layernorm))),
             stage(BranchMaps(ffn, after=rms_norm(layer.post_feedforward_layernorm))),
         ]
-    readout = Readout((rms_norm(base.norm),), *parameters(getattr(network, "lm_head", None)))
-    return Parts(maps, readout, len(base.layers), config.num_attention_heads, {"norm": "branch"})
+    return Parts(maps, readout_of(network), len(base.layers), config.num_attention_heads, {"norm": "branch"})

@@ -17,28 +17,23 @@ from opalgebra.models.family import (
     check_configuration,
     gated_ffn,
     parameters,
+    pre_norm_layer,
+    pre_norm_points,
     projection,
-    rms_norm,
+    readout_of,
     rotary,
 )
 from opalgebra.numeric.attention import Attention, Rotary
 from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.ffn import GatedFFN
-from opalgebra.numeric.readout import Readout
-from opalgebra.numeric.stages import BranchMaps, stage
+
+points = pre_norm_points
 
 
 def refused(network: Any) -> None:
     """ModelError for another head or configuration than this family's."""
     check_class(network, "Phi-3", "Phi3Model", "Phi3ForCausalLM")
     check_configuration(network, "Phi-3", attention_bias=False, lm_head_bias=False)
-
-
-def points(network: Any) -> list[torch.nn.Module]:
-    """The modules that read the residual stream, in order, the final norm last."""
-    base = base_of(network)
-    norms = [norm for layer in base.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
-    return [*norms, base.norm]
 
 
 def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
@@ -51,12 +46,8 @@ def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
     for layer in base.layers:
         attention = _attention(layer.self_attn, config, visible, turned, choices)
         ffn = _ffn(layer.mlp, choices)
-        maps += [
-            stage(BranchMaps(attention, before=rms_norm(layer.input_layernorm))),
-            stage(BranchMaps(ffn, before=rms_norm(layer.post_attention_layernorm))),
-        ]
-    readout = Readout((rms_norm(base.norm),), *parameters(getattr(network, "lm_head", None)))
-    return Parts(maps, readout, len(base.layers), config.num_attention_heads)
+        maps += pre_norm_layer(layer, attention, ffn)
+    return Parts(maps, readout_of(network), len(base.layers), config.num_attention_heads)
 
 
 def _attention(module: Any, config: Any, visible: torch.Tensor, turned: Rotary, choices: Mapping[str, str]) -> Attention:

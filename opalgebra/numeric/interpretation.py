@@ -21,7 +21,7 @@ from opalgebra.numeric.maps import Affine, Constant, Map
 from opalgebra.numeric.norms import Diagonal
 from opalgebra.numeric.readout import Readout
 from opalgebra.numeric.stages import BranchMaps, FrozenStage, StageMaps, part_of
-from opalgebra.series import Branch
+from opalgebra.stage import Branch
 
 Place = tuple[int, Map, Operator, Callable[[FrozenStage], Affine]]
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from opalgebra.expr import Atom
 from opalgebra.numeric.maps import Affine, Map
-from opalgebra.series import Branch, Stage
+from opalgebra.stage import Branch, Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ class Share:
     after: Affine | None
 
     def read(self, parts: Tensor) -> Tensor:
-        """The linear part of the norm before the vertices."""
-        return parts if self.before is None else self.before(parts)
+        """The linear part of the norm before the vertices, in memory of its own."""
+        return parts.clone() if self.before is None else self.before(parts)
 
     def add_to(self, out: Tensor, vertex: Affine, read: Tensor) -> None:
         """`out += after<vertex<read>>`, in place."""
@@ -143,12 +143,7 @@ class Step:
             return 0
         risen = min(filled, len(parts) - 1)
         moving = [share for share in self.branches if share.moves]
-        reads = [
-            share.read(parts[: filled if share.resummed is not None else risen]).clone()
-            if share.before is None
-            else share.read(parts[: filled if share.resummed is not None else risen])
-            for share in moving
-        ]
+        reads = [share.read(parts[: risen if share.resummed is None else filled]) for share in moving]
         reached = filled
         for share, read in zip(moving, reads):
             if share.resummed is not None and not share.resummed.is_constant:

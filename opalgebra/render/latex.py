@@ -51,8 +51,9 @@ from opalgebra.render.writing import (
     write_stated,
 )
 from opalgebra.scalar import Polynomial, Scalar, symbol
-from opalgebra.series import Series, Stage
+from opalgebra.series import Series
 from opalgebra.space import Kind
+from opalgebra.stage import Stage
 from opalgebra.tensor import Tensor
 from opalgebra.trace import TraceOf
 

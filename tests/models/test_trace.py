@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import opalgebra as oa
 from opalgebra.numeric.activations import ACTIVATIONS, name_of
+from opalgebra.numeric.roundoff import probable
 
 IDS = torch.tensor([[3, 11, 7, 30, 5, 2, 19], [8, 8, 1, 25, 14, 9, 4]])
 MASK = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]])
@@ -40,7 +41,9 @@ def test_a_trace_is_bound_as_the_model_of_every_family(family, tmp_path):
             one, other = model.orders(counting=counting), alone.orders(counting=counting)
             for figures in ("norms", "source_norms"):
                 found, expected = (torch.as_tensor(getattr(orders, figures)) for orders in (other, one))
-                torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+                inner = sum(stage.inner for stage in model.frozen)
+                allowed = probable(inner, torch.float64) * torch.as_tensor(one.condition)[:, None]
+                assert ((found - expected).abs() <= allowed).all()
         assert oa.verify(alone.T.dyson(), alone).holds
 
 
