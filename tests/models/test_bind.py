@@ -13,7 +13,7 @@ from numeric.models import examples, llamas, tiny_llama, token_ids, word_tokeniz
 
 import opalgebra as oa
 from opalgebra.errors import InputError, ModelError
-from opalgebra.models import llama
+from opalgebra.models import family, llama
 from opalgebra.numeric.attention import Rotary
 from opalgebra.numeric.stages import StageMaps
 
@@ -270,9 +270,13 @@ def test_a_wrong_norm_weight_is_named_by_its_block(stage, dtype, monkeypatch):
     network = tiny_llama(layers=3, dtype=dtype)
     layer, kind = network.model.layers[(stage - 1) // 2], ("ffn", "attention")[stage % 2]
     module = layer.input_layernorm if stage % 2 else layer.post_attention_layernorm
-    right = llama.rms_norm
+    right = family.rms_norm
     ones = torch.ones_like(module.weight)
-    monkeypatch.setattr(llama, "rms_norm", lambda norm: replace(right(norm), weight=ones) if norm is module else right(norm))
+
+    def wrong(norm, **options):
+        return replace(right(norm, **options), weight=ones) if norm is module else right(norm, **options)
+
+    monkeypatch.setattr(family, "rms_norm", wrong)
     text = refusal(ModelError, network, IDS)
     place = f"the {kind} of layer {(stage + 1) // 2} (stage {stage})"
     assert text.startswith(f"the self-check failed at {place}: it differs from the model's own forward by ")

@@ -7,7 +7,7 @@ import torch
 
 import opalgebra as oa
 from opalgebra.expr import linear_combination
-from opalgebra.models import llama
+from opalgebra.models import family
 from opalgebra.numeric.faithful import faithful
 from opalgebra.numeric.norms import RMSNorm
 from opalgebra.numeric.orders import undressed
@@ -97,13 +97,13 @@ def test_the_undressed_recurrence_is_rejected_as_an_equation(smollm2):
 @pytest.fixture
 def a_norm_weight_of_ones(smollm2, monkeypatch):
     """The adapter reads ones for the norm before the attention of layer 8; the model keeps its own."""
-    wrong, read = smollm2.network.model.layers[7].input_layernorm, llama.rms_norm
+    wrong, read = smollm2.network.model.layers[7].input_layernorm, family.rms_norm
 
-    def norm(module):
-        right = read(module)
+    def norm(module, **options):
+        right = read(module, **options)
         return RMSNorm(torch.ones_like(right.weight), right.epsilon) if module is wrong else right
 
-    monkeypatch.setattr(llama, "rms_norm", norm)
+    monkeypatch.setattr(family, "rms_norm", norm)
 
 
 def test_a_norm_weight_of_ones_fails_the_self_check(smollm2, a_norm_weight_of_ones):
