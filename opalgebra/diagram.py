@@ -283,7 +283,7 @@ def _read(term: Operator) -> tuple[tuple[Node, ...], tuple[Line, ...]]:
                     "in a term depths never decrease"
                 )
             depth = end
-        if not _on_line(letters, place, nodes[-1], passed):
+        if not _on_line(letters, place, nodes[-1]):
             lines.append(Line(tuple(passed), nodes[-1].end, begin))
             nodes.append(_node(letter, begin, end, letters[place + 1 : place + 2]))
             passed = []
@@ -340,13 +340,13 @@ def _is_resummed(factor: Operator) -> bool:
     return allowed and all(c == 1 for n in nodes if isinstance(n, Sum) for c, _ in n.terms)
 
 
-def _on_line(letters: list[Operator], place: int, before: Node, passed: list[Operator]) -> bool:
+def _on_line(letters: list[Operator], place: int, before: Node) -> bool:
     """Whether a factor belongs to the propagator: resummed stages, and norms that are those of no vertex of the path."""
     letter = letters[place]
     if not isinstance(letter, Dressed):
         return isinstance(letter, Sum)
     return letter.operator.kind == Kind.NORM and not (
-        _is_read(letter, letters[place + 1 : place + 2]) or (not passed and _reads(letter, before))
+        _is_read(letter, letters[place + 1 : place + 2]) or _reads(letter, before)
     )
 
 
