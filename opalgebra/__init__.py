@@ -10,6 +10,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     dyson, resolvent, direct_sum, network   theorems for any depth, of inverses, of blocks, of all states at once
     counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
     ladder, series, architecture, frozen    graded Dyson series; the symbolic Transformer; tensor forms of its dressings
+    diagram, topology                       one term as a graph and back; how many terms have the same kinds of vertices
     homogeneous                             the same with sources as linear maps of one more coordinate
     render, effort, parse, interchange      text, Unicode, LaTeX, JSON; and back, with a limit on the work
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
@@ -61,6 +62,8 @@ _HOMES = {
     "opalgebra.subwords": "abbreviate common_subwords",
     "opalgebra.series": "Series",
     "opalgebra.architecture": "transformer",
+    "opalgebra.diagram": "Diagram diagrams",
+    "opalgebra.topology": "topologies topology_polynomials",
     "opalgebra.frozen": "frozen_forms",
     "opalgebra.render.latex": "latex",
     "opalgebra.render.text": "text",

@@ -143,9 +143,9 @@ class Series(Displayed):
 
     def source_count(self, order: int) -> int:
         """The number of states in `sources(order)`, exact."""
-        return sum(self._count(stage.number, left) for stage, _, left in self._births(self._checked(order)))
+        return sum(self._count(stage.number, left) for stage, _, left in self.births(self._checked(order)))
 
-    def _births(self, order: int) -> Iterator[tuple[Stage, Atom, int]]:
+    def births(self, order: int) -> Iterator[tuple[Stage, Atom, int]]:
         """(stage, what emits there, counted vertices still to pass): every vertex, bias and norm after vertices."""
         for stage, counted in zip(self.stages, self.counted):
             for branch in stage.branches:
@@ -259,7 +259,7 @@ class Series(Displayed):
 
     def sources(self, order: int) -> Iterator[Operator]:
         """States: a source of any vertex or of a norm after vertices, followed by a selection of later stages."""
-        for stage, emitter, left in self._births(self._checked(order)):
+        for stage, emitter, left in self.births(self._checked(order)):
             count = self._count(stage.number, left)
             if count:
                 born = self._born(stage, emitter)
@@ -270,7 +270,7 @@ class Series(Displayed):
     def _steps(self) -> tuple[Step, ...]:
         """Each stage, dressed by the state before it, with its sources by order."""
         born: dict[int, tuple[list[Operator], list[Operator]]] = {stage.number: ([], []) for stage in self.stages}
-        for stage, emitter, left in self._births(1):
+        for stage, emitter, left in self.births(1):
             born[stage.number][1 - left].append(self._born(stage, emitter))
         steps = []
         for stage, counted in zip(self.stages, self.counted):
