@@ -49,7 +49,7 @@ def states_of_series(draw):
     """A series, the vertices of one selection after a source, that source's stage and emitter, and the state."""
     S = draw(series)
     order = draw(st.integers(0, S.max_order))
-    births = [(stage, emitter, left) for stage, emitter, left in S._births(order) if S._count(stage.number, left)]
+    births = [(stage, emitter, left) for stage, emitter, left in S.births(order) if S._count(stage.number, left)]
     if not births:
         return draw(states_of_series())
     stage, emitter, left = draw(st.sampled_from(births))

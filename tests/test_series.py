@@ -186,17 +186,17 @@ def test_the_series_with_a_bias_that_belongs_to_no_head_is_exact(norm, parallel,
 )
 def test_a_bias_that_belongs_to_no_head_counts_when_every_head_does(counting, order):
     S = oa.transformer(1, 2, biases=True).dyson(counting=counting)
-    births = [(emitter.name, order - left) for stage, emitter, left in S._births(order)]
+    births = [(emitter.name, order - left) for stage, emitter, left in S.births(order)]
     assert ("B1", order) in births
     assert not S.is_bare and oa.transformer(1, 2).dyson().is_bare
 
 
 def test_planted_error_of_a_bias_without_its_source_or_without_its_dressing_is_found(monkeypatch):
     T = oa.transformer(2, 2, norm="sandwich", biases=True)
-    births, right = Series._births, total(T.dyson())
+    births, right = Series.births, total(T.dyson())
     assert counterexample(right, T.x[-1]) is None
     with monkeypatch.context() as planted:
-        planted.setattr(Series, "_births", lambda self, k: (b for b in births(self, k) if b[1].name[0] != "B"))
+        planted.setattr(Series, "births", lambda self, k: (b for b in births(self, k) if b[1].name[0] != "B"))
         assert counterexample(total(T.dyson()), T.x[-1]) is not None
     passing = [[f for f in factors if "B1" not in str(f)] for factors in T.dyson()._passing]
     monkeypatch.setattr(Series, "_passing", passing)
@@ -224,7 +224,7 @@ def test_shifts_of_norms_after_vertices_are_born_with_order_0():
 
 def emitted(series, order):
     """The names of what emits the sources of an order, before any vertex was passed."""
-    return [name for stage, name, left in ((s, e.name, n) for s, e, n in series._births(order)) if left == 0 == order]
+    return [name for stage, name, left in ((s, e.name, n) for s, e, n in series.births(order)) if left == 0 == order]
 
 
 def test_parallel_stages_count_attention_and_ffn_as_alternatives():
