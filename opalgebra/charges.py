@@ -58,7 +58,7 @@ def assume(effort: Effort, fact: Fact, *arguments: Any) -> None:
         value = as_scalar(arguments[0])
         numbers = {the_symbol(fact.index): largest_integer(value)}
         effort.spend(sum(instantiating(effort, operator, numbers, 0) for operator in operators))
-        effort.spend(sum(substituting(operator, {the_symbol(fact.index): value}) for operator in operators))
+        effort.spend(substituting({the_symbol(fact.index): value}, *operators))
 
 
 def instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) -> None:
@@ -69,7 +69,7 @@ def instantiate(effort: Effort, theorem: Theorem, values: Mapping[Any, Any]) -> 
     scalars = {key: as_scalar(value) for key, value in values.items() if isinstance(key, Symbol)}
     for operator in (theorem.lhs, theorem.rhs, *(part for fact in theorem.hypotheses for part in fact.operators)):
         effort.spend(instantiating(effort, operator, numbers, weight))
-        effort.spend(substituting(operator, scalars))
+        effort.spend(substituting(scalars, operator))
         for members in values.values():
             if isinstance(members, Members):
                 _members(effort, operator, members)
@@ -79,13 +79,13 @@ def _members(effort: Effort, operator: Operator, members: Members) -> None:
     """The indices of every atom put into the operator for its family."""
     for atom in operator.atoms:
         if len(atom.indices) == len(members.indices):
-            effort.spend(substituting(members.operator, dict(zip(members.indices, map(as_scalar, atom.indices)))))
+            effort.spend(substituting(dict(zip(members.indices, map(as_scalar, atom.indices))), members.operator))
 
 
 def under(effort: Effort, theorem: Theorem, binder: Operator, index: Symbol, distance: Symbol | None) -> None:
     for side in (theorem.lhs, theorem.rhs):
         if distance is not None and isinstance(binder, Range):
-            effort.spend(substituting(side, {distance: as_scalar(binder.upper) - scalar_of(index)}))
+            effort.spend(substituting({distance: as_scalar(binder.upper) - scalar_of(index)}, side))
         effort.charge(ordered_sum, side, scalar_of(index), 1, 1)
         effort.spend(effort.weight(side) << 2 * side.height)
 
@@ -98,7 +98,7 @@ def binders(effort: Effort, *arguments: Any) -> None:
             if isinstance(operator, Binder):
                 bound = bound_symbol(operator.level)
                 for value in (scalar_of(bound) + 1, *map(as_scalar, operator.fields[2:4])):
-                    effort.spend(substituting(operator, {bound: value}))
+                    effort.spend(substituting({bound: value}, *operator.bodies))
 
 
 def split(effort: Effort, whole: Range, depth: Any) -> None:
@@ -112,7 +112,7 @@ def induction(effort: Effort, base: Theorem, step: Theorem, symbol: Symbol) -> N
     for fact in step.hypotheses:
         for operator in fact.operators:
             effort.spend(instantiating(effort, operator, {symbol: 1}, 0))
-            effort.spend(substituting(operator, {symbol: scalar_of(symbol) + 1}))
+            effort.spend(substituting({symbol: scalar_of(symbol) + 1}, operator))
 
 
 def of_old_sides(effort: Effort, *arguments: Any) -> bool:

@@ -5,7 +5,7 @@ twice over) and constructors may walk all of a word at each of many levels. A st
 What `repr` prints and `to_json` writes is in canonical form, and takes a few steps for each node.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import comb, prod
 from typing import Any
 
@@ -13,7 +13,7 @@ from opalgebra.adjoint import adjoint, transpose
 from opalgebra.commutator import Commutator, commutator
 from opalgebra.dressing import dressed, source
 from opalgebra.errors import LimitError
-from opalgebra.expr import Atom, Compose, Operator, Sum, bound_symbol, children, compose, factors, postorder, terms
+from opalgebra.expr import Atom, Compose, Operator, Sum, bound_symbol, children, compose, factors, flattened, postorder, terms
 from opalgebra.indexed import Binder, Range, indexed_sum, ordered_product, ordered_sum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.scalar import LONGEST, Polynomial, Scalar, Symbol, as_scalar, free_symbols, is_scalar, largest_integer
@@ -55,6 +55,8 @@ class Effort:
     def weight(self, operator: Operator) -> int:
         """The number of nodes when written out, backgrounds not counted; a tensor product, which others fall through, counts
         for many."""
+        if operator in self._weights:
+            return self._weights[operator]
         stack = [operator]
         while stack:
             node = stack[-1]
@@ -186,7 +188,7 @@ def _renaming(effort: Effort, body: Operator, bound: Symbol) -> int:
             holding.add(node)
             waiting += children(node, backgrounds=True, bodies=True)
     levels = {node.level for node in holding if isinstance(node, Binder)}
-    work = sum(1 + sum(map(_replacing, _scalars(node.fields))) for node in holding) << len(levels)
+    work = sum(1 + sum(map(_replacing, _scalars(node))) for node in holding) << len(levels)
     return 30 + work + min(effort.weight(body) // 2, _LONG)
 
 
@@ -195,10 +197,10 @@ def _replacing(scalar: Polynomial) -> int:
     return 2 * len(scalar.terms) + len(scalar.terms) ** 2 // 8
 
 
-def substituting(operator: Operator, values: Mapping[Symbol, Scalar]) -> int:
-    """The steps of scalar arithmetic for values in place of symbols, everywhere in an operator. LimitError for huge numbers."""
-    nodes = postorder(operator, backgrounds=True, bodies=True)
-    return sum(_powers(scalar, values) for node in nodes for scalar in _scalars(node.fields))
+def substituting(values: Mapping[Symbol, Scalar], *operators: Operator) -> int:
+    """The steps of scalar arithmetic for values in place of symbols, everywhere in operators. LimitError for huge numbers."""
+    nodes = postorder(*operators, backgrounds=True, bodies=True, holding=values)
+    return sum(_powers(scalar, values) for node in nodes for scalar in _scalars(node))
 
 
 def _powers(scalar: Polynomial, values: Mapping[Symbol, Scalar]) -> int:
@@ -235,7 +237,7 @@ def _written_out(body: Operator, numbers: Mapping[Symbol, int]) -> int:
     count = 1
     values = dict(numbers)
     for node in reversed(list(postorder(body, backgrounds=True, bodies=True))):
-        sizes = [_largest_value(scalar, values) for scalar in _scalars(node.fields)]
+        sizes = [_largest_value(scalar, values) for scalar in _scalars(node)]
         if isinstance(node, Range) and {*free_symbols(node.lower), *free_symbols(node.upper)} <= values.keys():
             end, start = (_largest_value(as_scalar(value), values) for value in (node.upper, node.lower))
             inner = bound_symbol(node.level)
@@ -257,13 +259,9 @@ def _largest_value(scalar: Scalar, values: Mapping[Symbol, int]) -> int:
     return total
 
 
-def _scalars(value: Any) -> Iterator[Polynomial]:
-    """The symbolic scalars among the fields of a node."""
-    if isinstance(value, Polynomial):
-        yield value
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _scalars(part)
+def _scalars(node: Operator) -> list[Polynomial]:
+    """The symbolic scalars among the fields of a node; their symbols are symbols of the node."""
+    return flattened(node.fields)[1] if node.symbols else []
 
 
 _STEPS: dict[Callable[..., Operator], Callable[..., int]] = {

@@ -39,6 +39,7 @@ from opalgebra.scalar import (
 )
 from opalgebra.space import ONE, Kind, Space, X, check_spaces
 
+_ONE = Fraction(1)
 _NAME = re.compile(r"(?P<base>[^\W\d]\w*?)(?P<indices>(?:0|[1-9][0-9]*)(?:_(?:0|[1-9][0-9]*))*)?")
 _LARGEST = 10**1000
 _LONGEST_POWER = 100_000
@@ -85,7 +86,7 @@ class Operator(Displayed):
         if known is not None:
             return known  # type: ignore[return-value]
         node = object.__new__(cls)
-        operators, scalars = _flattened(fields)
+        operators, scalars = flattened(fields)
         symbols = frozenset().union(*(part.symbols for part in operators), *map(free_symbols, scalars))
         for name, value in (
             ("domain", domain), ("codomain", codomain), ("is_linear", is_linear), ("fields", fields),
@@ -242,13 +243,7 @@ class Atom(Operator):
     __slots__ = ()
 
     def __new__(cls, name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> "Atom":
-        if isinstance(name, str) and len(name) > LONGEST_NAME:
-            raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {LONGEST_NAME}")
-        split = _NAME.fullmatch(name) if isinstance(name, str) else None
-        if split is None or name in RESERVED:
-            raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
-        indices = tuple(map(int, (split["indices"] or "").split("_"))) if split["indices"] else ()
-        return cls._make(split["base"], indices, kind, domain, codomain)
+        return cls._make(*split_name(name), kind, domain, codomain)
 
     @classmethod
     def _make(
@@ -413,13 +408,23 @@ def as_index(value: Any, *, of: str) -> Index:
     raise InputError(f"{of}[{value!r}]: an index is a natural number or made of symbols for them; use {of}[3] or symbol('l')")
 
 
+def split_name(name: str) -> tuple[str, tuple[int, ...]]:
+    """The base and the indices of the name of an atom. InputError for what is no name."""
+    if isinstance(name, str) and len(name) > LONGEST_NAME:
+        raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {LONGEST_NAME}")
+    split = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if split is None or name in RESERVED:
+        raise InputError(f"{name!r} is no name of an operator; use letters and then indices, as in V3 or A2_1")
+    return split["base"], tuple(map(int, split["indices"].split("_"))) if split["indices"] else ()
+
+
 def _atom_name(base: str, indices: tuple[Index, ...]) -> str:
     if all(isinstance(index, int) for index in indices):
         return base + "_".join(map(str, indices))
     return f"{base}[{', '.join(map(str, indices))}]"
 
 
-def _flattened(value: Any) -> tuple[list[Operator], list[Polynomial]]:
+def flattened(value: Any) -> tuple[list[Operator], list[Polynomial]]:
     """The operators and the symbolic scalars among the fields of a node."""
     operators: list[Operator] = []
     scalars: list[Polynomial] = []
@@ -495,7 +500,7 @@ def linear_combination(terms: Iterable[tuple[ScalarLike, Operator]], domain: Spa
                 f"to {codomain}; the spaces of a sum are equal"
             )
         scale = as_scalar(coefficient)
-        for inner, term in operator.terms if isinstance(operator, Sum) else ((as_scalar(1), operator),):
+        for inner, term in operator.terms if isinstance(operator, Sum) else ((_ONE, operator),):
             if not isinstance(term, Zero):
                 share = inner if scale == 1 else scale * inner
                 collected[term] = collected[term] + share if term in collected else share
@@ -561,7 +566,7 @@ def terms(operator: Operator) -> Terms:
     """The terms of a linear combination as pairs (coefficient, operator); the zero map has none."""
     if isinstance(operator, Sum):
         return operator.terms
-    return () if isinstance(operator, Zero) else ((as_scalar(1), operator),)
+    return () if isinstance(operator, Zero) else ((_ONE, operator),)
 
 
 def children(operator: Operator, *, backgrounds: bool, bodies: bool = False) -> tuple[Operator, ...]:

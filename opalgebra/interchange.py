@@ -26,6 +26,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from opalgebra.adjoint import adjoint, transpose
@@ -44,13 +45,14 @@ from opalgebra.expr import (
     bound_symbol,
     compose,
     linear_combination,
+    split_name,
     table,
     terms,
 )
 from opalgebra.function import function
 from opalgebra.indexed import IndexedSum, OrderedProduct, OrderedSum, indexed_sum, ordered_product, ordered_sum
 from opalgebra.inverse import inverse
-from opalgebra.scalar import Polynomial, Scalar, Symbol, parameter, scalar_of, symbol
+from opalgebra.scalar import Polynomial, Scalar, Symbol, check_symbol, scalar_of
 from opalgebra.space import Kind, Space
 from opalgebra.tensor import Tensor, tensor
 from opalgebra.trace import trace
@@ -215,7 +217,13 @@ def space_of(value: Any) -> Space:
     names = list_of(value, "names of factors")
     if len(names) > _MOST_FACTORS:
         raise LimitError(f"a space has {len(names):,} factors, more than {_MOST_FACTORS:,}; give several of them one name")
-    return Space(*map(text_of, names))
+    return _space(*map(text_of, names))
+
+
+@lru_cache(maxsize=1_000)
+def _space(*names: str) -> Space:
+    """One object for equal spaces, which are compared for each term of a sum."""
+    return Space(*names)
 
 
 def _fraction(value: Any) -> Fraction:
@@ -243,7 +251,7 @@ def _monomial(value: Any) -> tuple[tuple[Symbol, int], ...]:
         if sort not in ("natural", "real", "positive"):
             raise InputError(f"{_shown(sort)} is no sort of a symbol; use natural, real or positive")
         if not (sort == "natural" and _BOUND.fullmatch(name)):
-            symbol(name) if sort == "natural" else parameter(name)
+            check_symbol(name)
         powers[Symbol(name, sort)] = powers.get(Symbol(name, sort), 0) + exponent
     return tuple(sorted((found, exponent) for found, exponent in powers.items() if exponent))
 
@@ -309,7 +317,7 @@ def _named(name: str, operator: Operator) -> Operator:
 def _atom(reader: Reader, base: Any, indices: Any, kind: Any, domain: Any, codomain: Any) -> Operator:
     places = tuple(as_index(scalar_of_row(index), of=text_of(base)) for index in list_of(indices, "indices"))
     name = text_of(base) + "_".join(map(str, places))
-    if not all(isinstance(place, int) for place in places) or len(name) > 200 or Atom(name, kind="linear").base != base:
+    if not all(isinstance(place, int) for place in places) or len(name) > 200 or split_name(name)[0] != base:
         family(base, kind="linear")
     return Atom._make(base, places, text_of(kind), space_of(domain), space_of(codomain))
 

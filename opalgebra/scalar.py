@@ -189,11 +189,16 @@ def parameter(name: str, *, positive: bool = False) -> Scalar:
 
 
 def _symbol(name: str, sort: str) -> Scalar:
+    check_symbol(name)
+    return scalar_of(Symbol(name, sort))
+
+
+def check_symbol(name: str) -> None:
+    """InputError for what is no name of a symbol."""
     if isinstance(name, str) and len(name) > LONGEST_NAME:
         raise InputError(f"{name[:20]!r}... has {len(name):,} characters; a name has at most {LONGEST_NAME}")
     if not isinstance(name, str) or _NAME.fullmatch(name) is None or name in RESERVED:
         raise InputError(f"{name!r} is no name of a symbol; use letters and digits, as in L or g2")
-    return scalar_of(Symbol(name, sort))
 
 
 def scalar_of(found: Symbol) -> Scalar:
