@@ -66,6 +66,7 @@ _HOMES = {
     "opalgebra.topology": "topologies topology_polynomials",
     "opalgebra.frozen": "frozen_forms",
     "opalgebra.render.latex": "latex",
+    "opalgebra.render.notation": "Notation",
     "opalgebra.render.text": "text",
     "opalgebra.homogeneous": "homogeneous",
     "opalgebra.parse": "parse",

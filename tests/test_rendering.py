@@ -234,20 +234,20 @@ def test_a_theorem_has_a_turnstile():
 @pytest.mark.parametrize(
     ("architecture", "formula"),
     [
-        (oa.transformer(2), r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + F_l\,M_l)(1 + A_l\,N_l)"),
-        (oa.transformer(1, norms="absorbed"), r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{1}\,(1 + F_l)(1 + A_l)"),
+        (oa.transformer(2), r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + F_{l}\,M_{l})(1 + A_{l}\,N_{l})"),
+        (oa.transformer(1, norms="absorbed"), r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{1}\,(1 + F_{l})(1 + A_{l})"),
         (
             oa.transformer(2, 3),
-            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + F_l\,M_l)"
-            r"(1 + {\textstyle\sum_{h=0}^{2}} A_{l,h}\,N_l)",
+            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + F_{l}\,M_{l})"
+            r"(1 + {\textstyle\sum_{h=0}^{2}} A_{l,h}\,N_{l})",
         ),
         (
             oa.transformer(2, norm="post"),
-            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,M_l\,(1 + F_l)N_l\,(1 + A_l)",
+            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,M_{l}\,(1 + F_{l})N_{l}\,(1 + A_{l})",
         ),
         (
             oa.transformer(2, norm="sandwich", parallel=True),
-            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + P_l\,A_l\,N_l + Q_l\,F_l\,M_l)",
+            r"\mathop{\overleftarrow{\prod}}\limits_{l=1}^{2}\,(1 + P_{l}\,A_{l}\,N_{l} + Q_{l}\,F_{l}\,M_{l})",
         ),
     ],
 )
@@ -259,10 +259,10 @@ def test_a_complete_series_in_latex():
     S = oa.transformer(2).dyson()
     assert latex(S) == (
         r"x_{4} = x_0 + \sum_{k=1}^{4}\;\sum_{1 \le s_1 < \cdots < s_k \le 4} "
-        r"\bar V_{s_k} \cdots \bar V_{s_2} \bigl(\bar V_{s_1} x_0 + v_{s_1}\bigr)"
+        r"\bar{V}_{s_{k}} \cdots \bar{V}_{s_{2}} \bigl(\bar{V}_{s_{1}} x_0 + v_{s_1}\bigr)"
     )
     assert series_legend(S) == (
-        r"Here $\bar V_s = V_s\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by the state before it, "
+        r"Here $\bar{V}_{s} = V_{s}\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by the state before it, "
         r"and $v_s$ its source."
     )
 
@@ -271,7 +271,7 @@ def test_a_series_with_a_resummed_part_in_latex():
     S = oa.transformer(2).dyson(counting="attention")
     assert latex(S) == (
         r"x_{4} = X(4) + \sum_{k=1}^{2}\;\sum_{1 \le s_1 < \cdots < s_k \le 4} "
-        r"U(4, s_k)\,\bar V_{s_k} \cdots \bar V_{s_2}\, U(s_2 - 1, s_1) \bigl(\bar V_{s_1} X(s_1 - 1) + v_{s_1}\bigr)"
+        r"U(4, s_k)\,\bar{V}_{s_{k}} \cdots \bar{V}_{s_{2}}\, U(s_2 - 1, s_1) \bigl(\bar{V}_{s_{1}} X(s_1 - 1) + v_{s_1}\bigr)"
     )
     assert series_legend(S).endswith(r"$X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$.")
 
@@ -280,9 +280,9 @@ def test_a_series_whose_lines_pass_norms_has_propagators_even_when_all_is_counte
     S = oa.transformer(1, norm="post").dyson()
     assert latex(S).startswith(r"x_{2} = X(2) + \sum_{k=1}^{2}")
     assert series_legend(S) == (
-        r"Here $\bar V_s = V_s\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by what it reads, norms "
-        r"included, and $v_s$ its source; $\bar U_r$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its "
-        r"source, $U(a, b) = \bar U_a\cdots\bar U_{b+1}$, and $X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
+        r"Here $\bar{V}_{s} = V_{s}\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by what it reads, norms "
+        r"included, and $v_s$ its source; $\bar{U}_{r}$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its "
+        r"source, $U(a, b) = \bar{U}_{a}\cdots\bar{U}_{b+1}$, and $X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
     )
 
 

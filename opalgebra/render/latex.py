@@ -1,9 +1,7 @@
 """LaTeX for papers: plain amsmath, later factors to the left, a dressing as an argument in angle brackets."""
 
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint
@@ -35,13 +33,14 @@ from opalgebra.kernel import Theorem
 from opalgebra.powers import Coefficients
 from opalgebra.prove import Calculation
 from opalgebra.render.lines import WIDTH, broken, visible
+from opalgebra.render.notation import PLAIN, Notation, index, name, polynomial, scalar, symbol_name, upright
 from opalgebra.render.text import between, every_index, member, source_name, traced_names
 from opalgebra.render.writing import (
     FACTOR,
     PRODUCT,
     SUM,
-    Notation,
     Parts,
+    Style,
     Written,
     chosen_places,
     wished_order,
@@ -59,119 +58,72 @@ from opalgebra.trace import TraceOf
 
 _HYPOTHESES = 8
 LONG_REASON = 24
-_GREEK_NAMES = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
-).split()
-_GREEK = {**dict(zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", _GREEK_NAMES)), **{name: name for name in _GREEK_NAMES}}
 
 
-def _name(base: str, indices: tuple[Index, ...]) -> str:
-    stem, *subscripts = base.split("_")
-    if stem in _GREEK:
-        stem = rf"\{_GREEK[stem]}"
-    elif len(stem) != 1 or not stem.isascii():
-        stem = _upright(stem) if stem else r"\_"
-    inner = [_upright(part) for part in subscripts if part] + [_index(index) for index in indices]
-    return stem + (f"_{{{','.join(inner)}}}" if inner else "")
-
-
-def _upright(word: str) -> str:
-    """A word in roman type; a character that plain pdflatex has no glyph for in formulas is written as its code."""
-    if word.isascii():
-        return rf"\mathrm{{{word}}}"
-    return "".join(
-        rf"{{\{_GREEK[character]}}}"
-        if character in _GREEK
-        else rf"\mathrm{{{character if character.isascii() else f'[U+{ord(character):04X}]'}}}"
-        for character in word
-    )
-
-
-def _scalar(value: Scalar) -> str:
-    if isinstance(value, Polynomial):
-        return rf"({_polynomial(value)})" if len(value.terms) > 1 else _polynomial(value)
-    return str(value) if value.denominator == 1 else rf"\tfrac{{{value.numerator}}}{{{value.denominator}}}"
-
-
-def _polynomial(value: Polynomial) -> str:
-    text = ""
-    for monomial, coefficient in value.terms:
-        powers = [_symbol(name) + (f"^{{{exponent}}}" if exponent != 1 else "") for (name, _), exponent in monomial]
-        size = [_scalar(abs(coefficient))] if abs(coefficient) != 1 or not powers else []
-        sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} " if text else "-" if sign == "-" else ""
-        text += r"\,".join(size + powers)
-    return text
-
-
-def _symbol(name: str) -> str:
-    """A symbol: digits at the end are an index, and so is what follows an underscore."""
-    stem, underscore, mark = name.partition("_")
-    if underscore and stem and mark:
-        return rf"{_symbol(stem)}_{{{mark.replace(' ', '')}}}"
-    split = re.fullmatch(r"(.*?)((?:0|[1-9][0-9]*)?)", name)
-    assert split is not None
-    return _name(split[1], (int(split[2]),) if split[2] else ()) if split[1] else name
-
-
-def _index(value: Index) -> str:
-    return _polynomial(value).replace(" ", "") if isinstance(value, Polynomial) else str(value)
-
-
-def _binder(binder: Binder, index: str) -> list[Any]:
-    bound = _symbol(index)
+def _binder(binder: Binder, letter: str) -> list[Any]:
+    bound = symbol_name(letter)
     if isinstance(binder, OrderedSum) and not binder.has_bare_line:
-        here, places = symbol(index), chosen_places(binder)
-        upper, order = _index(binder.upper), _index(binder.order)
+        here, places = symbol(letter), chosen_places(binder)
+        upper, order = index(binder.upper), index(binder.order)
         sets = rf"\sum_{{\substack{{{places} \subseteq \{{1, \ldots, {upper}\}} \\ |{places}| = {order}}}}} "
         product = rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{{bound}=1}}^{{{upper}}}\,\lbrace "
         between = rf" \text{{ for }} {bound} \in {places},\; "
         return [sets, product, (binder.opened(here), SUM), between, (binder.line_at(here), SUM), r" \text{ else}\rbrace"]
     if isinstance(binder, OrderedSum):
-        last = _symbol(f"{index}_{binder.order}")
+        last = symbol_name(f"{letter}_{binder.order}")
         between = "<" if binder.order == 2 else r"< \cdots <"
-        limits = f"{last}" if binder.order == 1 else f"{_symbol(f'{index}_1')} {between} {last}"
-        return [rf"\sum_{{1 \le {limits} \le {_index(binder.upper)}}} ", *word(binder, index, r"\,", r" \cdots ")]
-    limits = rf"_{{{bound}={_index(binder.lower)}}}^{{{_index(binder.upper)}}}"  # type: ignore[attr-defined]
+        limits = f"{last}" if binder.order == 1 else f"{symbol_name(f'{letter}_1')} {between} {last}"
+        return [rf"\sum_{{1 \le {limits} \le {index(binder.upper)}}} ", *word(binder, letter, r"\,", r" \cdots ")]
+    limits = rf"_{{{bound}={index(binder.lower)}}}^{{{index(binder.upper)}}}"  # type: ignore[attr-defined]
     if isinstance(binder, OrderedProduct):
-        return [rf"\mathop{{\overleftarrow{{\prod}}}}\limits{limits}\,", (binder.opened(symbol(index)), FACTOR)]
-    return [rf"\sum{limits} ", (binder.opened(symbol(index)), PRODUCT)]
+        return [rf"\mathop{{\overleftarrow{{\prod}}}}\limits{limits}\,", (binder.opened(symbol(letter)), FACTOR)]
+    return [rf"\sum{limits} ", (binder.opened(symbol(letter)), PRODUCT)]
 
 
-def _source(atom: Atom, maps: frozenset[str]) -> tuple[str, str]:
-    return _name(source_name(atom, maps), atom.indices) + r"\langle ", r"\rangle"
+def _atom(notation: Notation, atom: Atom) -> str:
+    return name(notation, atom.base, atom.indices, is_operator=not atom.is_state)
 
 
-def _letter(node: Operator) -> tuple[list[Any], int]:
+def _source(notation: Notation, atom: Atom, maps: frozenset[str]) -> tuple[str, str]:
+    return name(notation, source_name(atom, maps), atom.indices, is_operator=False) + r"\langle ", r"\rangle"
+
+
+def _letter(notation: Notation, node: Operator) -> tuple[list[Any], int]:
     if isinstance(node, Tensor):
         return between(node.blocks, r" \otimes ", FACTOR), PRODUCT
     if isinstance(node, Commutator):
         return [r"\lbrack ", *between(node.parts, ", ", SUM), r"\rbrack"], FACTOR
     if isinstance(node, TraceOf):
-        names = ",".join(map(_upright, traced_names(node)))
+        names = ",".join(map(upright, traced_names(node)))
         return [r"\operatorname{tr}" + (f"_{{{names}}}" if names else "") + "(", (node.operator, SUM), ")"], FACTOR
     if isinstance(node, FunctionOf):
         return [rf"\operatorname{{{node.name}}}(", (node.operator, SUM), ")"], FACTOR
     mark = {InverseOf: "-1", AdjointOf: r"\dagger", TransposeOf: r"\mathsf{T}"}[type(node)]
-    return ["{", (node.parts[0], FACTOR), f"}}^{{{mark}}}"], FACTOR
+    (part,) = node.parts
+    if notation.index == "superscript" and isinstance(part, Atom) and part.indices:
+        return ["(", (part, SUM), f")^{{{mark}}}"], FACTOR
+    return ["{", (part, FACTOR), f"}}^{{{mark}}}"], FACTOR
 
 
-LATEX = Notation(
-    name=_name,
-    dressing=(r"\langle ", r"\rangle"),
-    source=_source,
-    scalar=_scalar,
-    times=r"\,",
-    compose=lambda bracketed: "" if bracketed else r"\,",
-    brackets=("(", ")"),
-    identity=lambda node: "1",
-    zero=lambda node: "0",
-    binder=_binder,
-    letter=_letter,
-    dots=lambda hidden: rf" + \underbrace{{\cdots}}_{{{hidden:,}\ \text{{terms}}}}".replace(",", "{,}"),
-    elide=24,
-)
+def _style(notation: Notation, order: tuple[Operator, ...]) -> Style:
+    return Style(
+        atom=partial(_atom, notation),
+        state=partial(name, notation, is_operator=False),
+        dressing=(r"\langle ", r"\rangle"),
+        source=partial(_source, notation),
+        scalar=scalar,
+        times=r"\,",
+        compose=lambda bracketed: "" if bracketed else r"\,",
+        brackets=("(", ")"),
+        identity=lambda node: notation.identity,
+        zero=lambda node: "0",
+        binder=_binder,
+        letter=partial(_letter, notation),
+        dots=lambda hidden: rf" + \underbrace{{\cdots}}_{{{hidden:,}\ \text{{terms}}}}".replace(",", "{,}"),
+        numbers=notation.identity == "1",
+        elide=24,
+        order=order,
+    )
 
 
 def _where(written: Written) -> str:
@@ -181,8 +133,8 @@ def _where(written: Written) -> str:
     return rf" \quad\text{{where}}\quad {clauses}"
 
 
-def _equation(value: Theorem | Equal, notation: Notation, turnstile: str = "") -> str:
-    written, stated = write_stated(notation, (value.lhs, value.rhs), _hypotheses(value))
+def _equation(value: Theorem | Equal, style: Style, turnstile: str = "") -> str:
+    written, stated = write_stated(style, (value.lhs, value.rhs), _hypotheses(value))
     hypotheses = r",\; ".join(stated) + r" \;" if stated else ""
     return f"{hypotheses}{turnstile}{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
@@ -205,15 +157,16 @@ def _fact(fact: Fact) -> Parts:
         case Equal(lhs, rhs):
             return [lhs, " = ", rhs]
         case Every():
-            index = every_index(fact)
-            stated = fact.equation(index)
-            return [stated.lhs, " = ", stated.rhs, rf"\ \text{{for every }} {_symbol(str(index))}"]
+            running = every_index(fact)
+            stated = fact.equation(running)
+            return [stated.lhs, " = ", stated.rhs, rf"\ \text{{for every }} {symbol_name(str(running))}"]
         case Form(dressing, form, split):
             return [dressing, " = ", form, rf"\ \text{{({split})}}"]
         case Commute(left, right):
             return [*_operand(left), r",\, ", *_operand(right), r"\ \text{commute}"]
         case Nilpotent(operator, power):
-            return ["{", *_operand(operator), f"}}^{{{_index(power)}}} = 0"]
+            whole = ["(", operator, ")"] if isinstance(operator, Atom) and operator.indices else _operand(operator)
+            return ["{", *whole, f"}}^{{{index(power)}}} = 0"]
         case Linear(operator) | Homogeneous(operator) | Idempotent(operator) | Causal(operator):
             return [*_operand(operator), rf"\ \text{{{type(fact).__name__.lower()}}}"]
     raise TypeError(f"{type(fact).__name__} has no LaTeX form")
@@ -225,9 +178,16 @@ def _operand(operand: Any) -> Parts:
 
 
 def latex(
-    value: object, *, order: Iterable[Operator] = (), derivation: bool = False, cited: Mapping[str, Theorem] | None = None
+    value: object,
+    *,
+    order: Iterable[Operator] = (),
+    derivation: bool = False,
+    cited: Mapping[str, Theorem] | None = None,
+    notation: Notation = PLAIN,
 ) -> str:
-    r"""A value as LaTeX for math mode. In every sum the terms in `order` stand first, in that order, the others as always.
+    r"""A value as LaTeX for math mode, its letters written as a `Notation` says.
+
+    In every sum the terms in `order` stand first, in that order, the others as always.
 
     With `derivation`, the proof of a theorem as `align` environments for text mode, one justified step a line; hypotheses that
     are too long for a reason come first and have numbers. What a theorem in `cited` proves by induction is cited by its name.
@@ -238,20 +198,22 @@ def latex(
     >>> oa.latex(A @ B - B @ A, order=[B @ A])
     '-B\\,A + A\\,B'
     """
-    notation = replace(LATEX, order=wished_order(order))
+    if not isinstance(notation, Notation):
+        raise InputError(f"notation={notation!r} is no Notation; write Notation(operator=..., index=...)")
+    style = _style(notation, wished_order(order))
     if not derivation:
-        return _latex(value, notation)
+        return _latex(value, style, notation)
     if not isinstance(value, Theorem):
         raise InputError(f"{type(value).__name__} is no theorem and has no derivation; pass a theorem")
     chains = proof_lines(value, cited or {})
-    numbered, listed = _numbered(value, notation)
-    return "\n\n".join([*([listed] if listed else []), *(_chain(chain, notation, numbered) for chain in chains)])
+    numbered, listed = _numbered(value, style)
+    return "\n\n".join([*([listed] if listed else []), *(_chain(chain, style, numbered) for chain in chains)])
 
 
-def _numbered(theorem: Theorem, notation: Notation) -> tuple[dict[Fact, str], str]:
+def _numbered(theorem: Theorem, style: Style) -> tuple[dict[Fact, str], str]:
     """The numbers of the hypotheses that are long, and the lines that state them."""
     facts = sorted(theorem.hypotheses, key=str)
-    _, lines = write_stated(notation, [theorem.lhs], [_fact(fact) for fact in facts])
+    _, lines = write_stated(style, [theorem.lhs], [_fact(fact) for fact in facts])
     long = [(fact, line) for fact, line in zip(facts, lines) if visible(line) > LONG_REASON]
     rows = []
     for number, (_, line) in enumerate(long, 1):
@@ -261,10 +223,10 @@ def _numbered(theorem: Theorem, notation: Notation) -> tuple[dict[Fact, str], st
     return numbers, f"Hypotheses:\n\\begin{{align}}\n{stated}\n\\end{{align}}" if rows else ""
 
 
-def _chain(chain: Chain, notation: Notation, numbered: Mapping[Fact, str]) -> str:
+def _chain(chain: Chain, style: Style, numbered: Mapping[Fact, str]) -> str:
     used = [fact for line in chain.lines for fact in line.facts]
     facts: list[Parts] = [[numbered[fact]] if fact in numbered else _fact(fact) for fact in used]
-    written, stated = write_stated(notation, [chain.start, *(line.side for line in chain.lines)], facts)
+    written, stated = write_stated(style, [chain.start, *(line.side for line in chain.lines)], facts)
     shown = iter(stated)
     reasons = []
     for line in chain.lines:
@@ -290,35 +252,35 @@ def _rows(formula: str, before: str, after: str) -> list[str]:
 
 
 @singledispatch
-def _latex(value: object, notation: Notation) -> str:
+def _latex(value: object, style: Style, notation: Notation) -> str:
     raise TypeError(f"{type(value).__name__} has no LaTeX form; pass an operator, theorem, equation, series or architecture")
 
 
 @_latex.register
-def _(value: Polynomial, notation: Notation) -> str:
-    return _polynomial(value)
+def _(value: Polynomial, style: Style, notation: Notation) -> str:
+    return polynomial(value)
 
 
 @_latex.register
-def _(value: Operator, notation: Notation) -> str:
-    written = write(notation, value)
+def _(value: Operator, style: Style, notation: Notation) -> str:
+    written = write(style, value)
     return written.lines[0] + _where(written)
 
 
 @_latex.register
-def _(value: Theorem, notation: Notation) -> str:
-    return _equation(value, notation, r"\vdash\; ")
+def _(value: Theorem, style: Style, notation: Notation) -> str:
+    return _equation(value, style, r"\vdash\; ")
 
 
 @_latex.register
-def _(value: Equal, notation: Notation) -> str:
-    return _equation(value, notation)
+def _(value: Equal, style: Style, notation: Notation) -> str:
+    return _equation(value, style)
 
 
 @_latex.register
-def _(value: Calculation, notation: Notation) -> str:
+def _(value: Calculation, style: Style, notation: Notation) -> str:
     sides = (value.start, *(step.rhs for step, _ in value.steps))
-    written = write(notation, *sides)
+    written = write(style, *sides)
     first, *others = written.lines
     rows = [f"{first} &= {others[0]}" if others else first, *(f"&= {side}" for side in others[1:])]
     body = r" \\ ".join(rows)
@@ -326,17 +288,17 @@ def _(value: Calculation, notation: Notation) -> str:
 
 
 @_latex.register
-def _(value: Coefficients, notation: Notation) -> str:
-    written, stated, total = write_series(notation, value, _hypotheses(value))
+def _(value: Coefficients, style: Style, notation: Notation) -> str:
+    written, stated, total = write_series(style, value, _hypotheses(value))
     return f"{written.lines[0]} = {total}{_where(written)}{_if(stated)}"
 
 
 @_latex.register
-def _(value: Derivative, notation: Notation) -> str:
-    d = rf"\tfrac{{d}}{{d{_symbol(value.parameter.name)}}}\,"
+def _(value: Derivative, style: Style, notation: Notation) -> str:
+    d = rf"\tfrac{{d}}{{d{symbol_name(value.parameter.name)}}}\,"
     given: list[Parts] = [[d, member(letter), " = ", member(change)] for letter, change in value.given]
     stated = [*given, *_hypotheses(value), _operand(value.operator)]
-    written, (*hypotheses, shown) = write_stated(notation, [value.value], stated)
+    written, (*hypotheses, shown) = write_stated(style, [value.value], stated)
     return f"{d}{shown} = {written.lines[0]}{_where(written)}{_if(hypotheses)}"
 
 
@@ -345,56 +307,73 @@ def _if(stated: list[str]) -> str:
 
 
 @_latex.register
-def _(value: Fact, notation: Notation) -> str:
-    written, (stated,) = write_stated(notation, (), [_fact(value)])
+def _(value: Fact, style: Style, notation: Notation) -> str:
+    written, (stated,) = write_stated(style, (), [_fact(value)])
     return stated + _where(written)
 
 
 @_latex.register
-def _(value: Architecture, notation: Notation) -> str:
-    layer = "".join(_stage(stage, value.heads) for stage in reversed([s for s in value.stages if s.layer == 1]))
+def _(value: Architecture, style: Style, notation: Notation) -> str:
+    layer = "".join(_stage(stage, notation, value.heads) for stage in reversed([s for s in value.stages if s.layer == 1]))
     return rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{l=1}}^{{{value.layers}}}\,{layer}"
 
 
-def _stage(stage: Stage, heads: int | None) -> str:
+def _stage(stage: Stage, notation: Notation, heads: int | None) -> str:
     """A stage of layer l."""
+
+    def member(atom: Atom, *indices: str) -> str:
+        return name(notation, atom.base, tuple(map(symbol, ("l", *indices))), is_operator=True)
+
     parts = []
     for branch in stage.branches:
-        vertex = f"{branch.vertices[0].base}_l"
+        vertex = member(branch.vertices[0])
         if heads is not None and branch.kind == Kind.ATTENTION:
-            vertex = rf"{{\textstyle\sum_{{h=0}}^{{{heads - 1}}}}} A_{{l,h}}"
+            vertex = rf"{{\textstyle\sum_{{h=0}}^{{{heads - 1}}}}} {member(branch.vertices[0], 'h')}"
             if branch.bias is not None:
-                vertex = rf"\bigl({vertex} + {branch.bias.base}_l\bigr)"
-        around = [f"{norm.base}_l" if norm else "" for norm in (branch.after, branch.before)]
+                vertex = rf"\bigl({vertex} + {member(branch.bias)}\bigr)"
+        around = [member(norm) if norm else "" for norm in (branch.after, branch.before)]
         parts.append(r"\,".join(filter(None, [around[0], vertex, around[1]])))
-    line = "" if stage.after is None else rf"{stage.after.base}_l\,"
-    return f"{line}(1 + {' + '.join(parts)})"
+    line = "" if stage.after is None else rf"{member(stage.after)}\,"
+    return f"{line}({notation.identity} + {' + '.join(parts)})"
 
 
 @_latex.register
-def _(value: Series, notation: Notation) -> str:
+def _(value: Series, style: Style, notation: Notation) -> str:
     """The series with its ordered sums unexpanded; see `series_legend` for the symbols."""
     n = len(value.stages)
+    first, second, last = (_counted(notation, f"s_{mark}") for mark in ("1", "2", "k"))
     if value.is_bare:
-        word, first, inside = r"\bar V_{s_k} \cdots \bar V_{s_2}", "x_0", "x_0"
+        word, line, inside = rf"{last} \cdots {second}", "x_0", "x_0"
     else:
-        word = rf"U({n}, s_k)\,\bar V_{{s_k}} \cdots \bar V_{{s_2}}\, U(s_2 - 1, s_1)"
-        first, inside = rf"X({n})", "X(s_1 - 1)"
+        word = rf"U({n}, s_k)\,{last} \cdots {second}\, U(s_2 - 1, s_1)"
+        line, inside = rf"X({n})", "X(s_1 - 1)"
     sums = rf"\sum_{{k=1}}^{{{value.max_order}}}\;\sum_{{1 \le s_1 < \cdots < s_k \le {n}}}"
     relation = "=" if value.is_exact else r"\approx"
-    return rf"x_{{{n}}} {relation} {first} + {sums} {word} \bigl(\bar V_{{s_1}} {inside} + v_{{s_1}}\bigr)"
+    return rf"x_{{{n}}} {relation} {line} + {sums} {word} \bigl({first} {inside} + v_{{s_1}}\bigr)"
 
 
-def series_legend(value: Series) -> str:
+def _counted(notation: Notation, stage: str, *, above: str = r"\bar") -> str:
+    """What is counted in a stage."""
+    return name(notation, "V", (symbol(stage),), is_operator=True, above=above)
+
+
+def _line(notation: Notation, stage: Index | Scalar) -> str:
+    """A stage where nothing counted is chosen."""
+    return name(notation, "U", (stage,), is_operator=True, above=r"\bar")
+
+
+def series_legend(value: Series, *, notation: Notation = PLAIN) -> str:
     """What the symbols of `latex(series)` mean, as a sentence of text with inline formulas."""
     reads = "the state before it" if all(not stage.follows for stage in value.stages) else "what it reads, norms included"
+    bare, barred = (_counted(notation, "s", above=above) for above in ("", r"\bar"))
     counted = (
-        rf"Here $\bar V_s = V_s\langle x_{{s-1}}\rangle$ is the counted part of stage $s$, dressed by {reads}, and "
+        rf"Here ${barred} = {bare}\langle x_{{s-1}}\rangle$ is the counted part of stage $s$, dressed by {reads}, and "
         r"$v_s$ its source"
     )
     if value.is_bare:
         return counted + "."
+    of_stage, upper, lower = (_line(notation, symbol(place) + step) for place, step in (("r", 0), ("a", 0), ("b", 1)))
     return counted + (
-        r"; $\bar U_r$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its source, "
-        r"$U(a, b) = \bar U_a\cdots\bar U_{b+1}$, and $X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
+        rf"; ${of_stage}$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its source, "
+        rf"$U(a, b) = {upper}\cdots{lower}$, and $X(s) = U(s, 0)\,x_0 + \sum_{{r \le s}} U(s, r)\,w_r$."
     )

@@ -52,8 +52,8 @@ from opalgebra.render.writing import (
     FACTOR,
     PRODUCT,
     SUM,
-    Notation,
     Parts,
+    Style,
     Written,
     chosen_places,
     wished_order,
@@ -175,8 +175,9 @@ def _plain_zero(node: Zero) -> str:
     return "0" if (node.domain, node.codomain) == (X, X) else f"zero({node.domain}, {node.codomain})"
 
 
-ASCII = Notation(
-    name=_plain_name,
+ASCII = Style(
+    atom=lambda atom: _plain_name(atom.base, atom.indices),
+    state=_plain_name,
     dressing=("<", ">"),
     source=lambda atom, maps: (f"source({atom.name}, ", ")"),
     scalar=_plain_scalar,
@@ -197,8 +198,9 @@ def _unicode_scalar(value: Scalar) -> str:
     return str(value) if value.denominator == 1 else f"({value})"
 
 
-UNICODE = Notation(
-    name=_subscript_name,
+UNICODE = Style(
+    atom=lambda atom: _subscript_name(atom.base, atom.indices),
+    state=_subscript_name,
     dressing=("⟨", "⟩"),
     source=lambda atom, maps: (_subscript_name(source_name(atom, maps), atom.indices) + "⟨", "⟩"),
     scalar=_unicode_scalar,
@@ -263,8 +265,8 @@ def _declared_name(atom: Atom) -> str:
     return atom.name if all(isinstance(index, int) for index in atom.indices) else f"{atom.base}[]"
 
 
-def _equation(notation: Notation, value: Theorem | Equal, turnstile: str) -> str:
-    written, stated = write_stated(notation, (value.lhs, value.rhs), _hypotheses(value, notation.elide))
+def _equation(style: Style, value: Theorem | Equal, turnstile: str) -> str:
+    written, stated = write_stated(style, (value.lhs, value.rhs), _hypotheses(value, style.elide))
     return f"{turnstile}{_where_holds(stated)}{written.lines[0]} = {written.lines[1]}{_where(written)}"
 
 
@@ -272,17 +274,17 @@ def _where_holds(stated: list[str]) -> str:
     return f"[{', '.join(stated)}] " if stated else ""
 
 
-def _series(notation: Notation, value: Coefficients) -> str:
-    written, stated, total = write_series(notation, value, _hypotheses(value, notation.elide))
+def _series(style: Style, value: Coefficients) -> str:
+    written, stated, total = write_series(style, value, _hypotheses(value, style.elide))
     return f"{_where_holds(stated)}{written.lines[0]} = {total}{_where(written)}"
 
 
-def _derivative(notation: Notation, value: Derivative) -> str:
+def _derivative(style: Style, value: Derivative) -> str:
     d = f"d/d{value.parameter.name} "
     given: list[Parts] = [[d, member(letter), " = ", member(change)] for letter, change in value.given]
     own: Parts = ["(", value.operator, ")"] if isinstance(value.operator, Sum | Compose) else [value.operator]
-    stated = [*given, *_hypotheses(value, notation.elide), own]
-    written, (*hypotheses, shown) = write_stated(notation, [value.value], stated)
+    stated = [*given, *_hypotheses(value, style.elide), own]
+    written, (*hypotheses, shown) = write_stated(style, [value.value], stated)
     return f"{_where_holds(hypotheses)}{d}{shown} = {written.lines[0]}{_where(written)}"
 
 
@@ -314,46 +316,46 @@ def text(value: object, *, order: Iterable[Operator] = ()) -> str:
 
 
 @singledispatch
-def _text(value: object, notation: Notation) -> str:
+def _text(value: object, style: Style) -> str:
     return str(value)
 
 
 @_text.register
-def _(value: Operator, notation: Notation) -> str:
-    written = write(notation, value)
+def _(value: Operator, style: Style) -> str:
+    written = write(style, value)
     return written.lines[0] + _where(written)
 
 
 @_text.register
-def _(value: Theorem, notation: Notation) -> str:
-    return _equation(notation, value, "|- ")
+def _(value: Theorem, style: Style) -> str:
+    return _equation(style, value, "|- ")
 
 
 @_text.register
-def _(value: Equal, notation: Notation) -> str:
-    return _equation(notation, value, "")
+def _(value: Equal, style: Style) -> str:
+    return _equation(style, value, "")
 
 
 @_text.register
-def _(value: Calculation, notation: Notation) -> str:
-    return _calculation(notation, value)
+def _(value: Calculation, style: Style) -> str:
+    return _calculation(style, value)
 
 
 @_text.register
-def _(value: Coefficients, notation: Notation) -> str:
-    return _series(notation, value)
+def _(value: Coefficients, style: Style) -> str:
+    return _series(style, value)
 
 
 @_text.register
-def _(value: Derivative, notation: Notation) -> str:
-    return _derivative(notation, value)
+def _(value: Derivative, style: Style) -> str:
+    return _derivative(style, value)
 
 
-def _calculation(notation: Notation, value: Calculation) -> str:
+def _calculation(style: Style, value: Calculation) -> str:
     """One step a line with its reason, and the goal until it is reached."""
     open_goal = None if value.last is value.goal else value.goal
     sides = [value.start, *(step.rhs for step, _ in value.steps), *([] if open_goal is None else [open_goal])]
-    written = write(notation, *sides)
+    written = write(style, *sides)
     lines = [written.lines[0]]
     for line, (_, reason) in zip(written.lines[1:], value.steps):
         lines.append(f"  = {line}    by {reason}")
@@ -399,7 +401,7 @@ def _(value: Derivative) -> str:
 
 
 @_text.register
-def _(value: Fact, notation: Notation) -> str:
+def _(value: Fact, style: Style) -> str:
     return "".join(map(str, _fact(value)))
 
 
@@ -443,7 +445,7 @@ def _operand(operand: Any) -> str | Operator:
 
 
 @_text.register
-def _(value: Series, notation: Notation) -> str:
+def _(value: Series, style: Style) -> str:
     orders = range(value.max_order + 1)
     shown = [*orders[:4], None, *orders[-4:]] if len(orders) > 9 else list(orders)
     counts = ["..." if order is None else written_number(value.count(order)) for order in shown]
@@ -452,7 +454,7 @@ def _(value: Series, notation: Notation) -> str:
 
 
 @_text.register
-def _(value: Architecture, notation: Notation) -> str:
+def _(value: Architecture, style: Style) -> str:
     heads = "" if value.heads is None else f", {_count(value.heads, 'head')} each"
     kind = f"{'parallel ' if value.parallel else ''}{value.norm}-norm {'' if value.causal else 'bidirectional '}Transformer"
     return f"{kind}: {_count(value.layers, 'layer')}{heads}, {_count(len(value.stages), 'stage')}"

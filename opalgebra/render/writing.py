@@ -1,6 +1,6 @@
 """How an expression becomes a line of text: precedence, order of terms, and names for shared backgrounds.
 
-One iterative writer serves every notation; a `Notation` says how each node looks. Terms are sorted by grade (number of
+One iterative writer serves every style; a `Style` says how each node looks. Terms are sorted by grade (number of
 factors), then by numeric depth. Every composite background is named once, so that the size of the text is linear in the
 size of the shared graph: `F3<x2> @ x where x1 = (1 + F1) @ x, x2 = (1 + F2) @ x1`.
 """
@@ -22,17 +22,19 @@ LONGEST = 10_000
 
 
 @dataclass(frozen=True)
-class Notation:
+class Style:
     """How the nodes look.
 
     `source` is told the base names of all maps in the expression, so as not to look like one of them. `elide` is the
     number of terms above which the middle of a sum is replaced by its count. `binder` gives the parts of an indexed product
     or sum: texts, and pairs of an operator and how tightly it must hold together; they end in a text when they are closed.
     `letter` gives such parts of tensor products, inverses, adjoints, traces and the like, and how tightly they hold together.
+    With `numbers`, a multiple of the identity in a sum is written as the number that it is, `2 + A`.
     `order` has terms that stand before all others wherever a sum has them, in this order.
     """
 
-    name: Callable[[str, tuple[Index, ...]], str]
+    atom: Callable[[Atom], str]
+    state: Callable[[str, tuple[Index, ...]], str]
     dressing: tuple[str, str]
     source: Callable[[Atom, frozenset[str]], tuple[str, str]]
     scalar: Callable[[Scalar], str]
@@ -44,6 +46,7 @@ class Notation:
     dots: Callable[[int], str]
     binder: Callable[[Binder, str], list[Any]]
     letter: Callable[[Operator], tuple[list[Any], int]]
+    numbers: bool = True
     elide: int | None = None
     order: tuple[Operator, ...] = ()
 
@@ -56,44 +59,44 @@ class Written:
     definitions: tuple[tuple[str, str], ...]
 
 
-def write(notation: Notation, *operators: Operator) -> Written:
-    """The expressions in a notation, sharing the names of their backgrounds."""
+def write(style: Style, *operators: Operator) -> Written:
+    """The expressions in a style, sharing the names of their backgrounds."""
     names = name_backgrounds(*operators)
-    shown = {state: notation.name(base, indices) for state, (base, indices) in names.items()}
+    shown = {state: style.state(base, indices) for state, (base, indices) in names.items()}
     maps = frozenset(atom.base for operator in operators for atom in operator.atoms if not atom.is_state)
-    definitions = tuple((shown[state], _line(notation, state, shown, maps, top=True)) for state in names)
-    return Written(tuple(_line(notation, operator, shown, maps, top=False) for operator in operators), definitions)
+    definitions = tuple((shown[state], _line(style, state, shown, maps, top=True)) for state in names)
+    return Written(tuple(_line(style, operator, shown, maps, top=False) for operator in operators), definitions)
 
 
 Parts = list[str | Operator]
 
 
-def write_stated(notation: Notation, sides: Iterable[Operator], stated: Iterable[Parts]) -> tuple[Written, list[str]]:
+def write_stated(style: Style, sides: Iterable[Operator], stated: Iterable[Parts]) -> tuple[Written, list[str]]:
     """Sides of an equation and what is stated beside them, in texts and operators, with names shared between all of them."""
     facts, own = list(stated), list(sides)
-    written = write(notation, *own, *(part for parts in facts for part in parts if isinstance(part, Operator)))
+    written = write(style, *own, *(part for parts in facts for part in parts if isinstance(part, Operator)))
     lines = iter(written.lines[len(own) :])
     return written, ["".join(next(lines) if isinstance(part, Operator) else part for part in parts) for parts in facts]
 
 
-def write_series(notation: Notation, value: Coefficients, stated: Iterable[Parts]) -> tuple[Written, list[str], str]:
+def write_series(style: Style, value: Coefficients, stated: Iterable[Parts]) -> tuple[Written, list[str], str]:
     """The operator of a power series, what is stated beside it, and the sum of its powers that are not zero."""
     g = scalar_of(value.parameter)
     powers: list[Parts] = []
     for power, term in enumerate(value.terms):
         if power and isinstance(term, Sum) and len(term.terms) > 1:
-            powers.append([notation.scalar(g**power), notation.times, notation.brackets[0], term, notation.brackets[1]])
+            powers.append([style.scalar(g**power), style.times, style.brackets[0], term, style.brackets[1]])
         elif not isinstance(term, Zero):
             powers.append([g**power * term])
-    if notation.elide is not None and len(powers) > notation.elide:
-        kept = notation.elide // 2
+    if style.elide is not None and len(powers) > style.elide:
+        kept = style.elide // 2
         hidden = len(powers) - 2 * kept
-        powers = [*powers[:kept], [notation.dots(hidden)], *powers[-kept:]]
+        powers = [*powers[:kept], [style.dots(hidden)], *powers[-kept:]]
     facts = list(stated)
-    written, lines = write_stated(notation, [value.operator], [*facts, *(powers or [[value.terms[0]]])])
+    written, lines = write_stated(style, [value.operator], [*facts, *(powers or [[value.terms[0]]])])
     first, *others = lines[len(facts) :]
     total = first + "".join(_added(line) for line in others)
-    rest = "" if value.is_exact else f" + O({notation.scalar(g ** len(value.terms))})"
+    rest = "" if value.is_exact else f" + O({style.scalar(g ** len(value.terms))})"
     return written, lines[: len(facts)], total + rest
 
 
@@ -190,7 +193,7 @@ def _first_atoms(operator: Operator) -> list[Atom]:
     return found
 
 
-def _line(notation: Notation, root: Operator, names: dict[Operator, str], maps: frozenset[str], *, top: bool) -> str:
+def _line(style: Style, root: Operator, names: dict[Operator, str], maps: frozenset[str], *, top: bool) -> str:
     """One expression; with `top`, the root itself is written out even if it has a name."""
     tokens: list[str] = []
     work: list[str | tuple[Operator, int]] = [(root, SUM)]
@@ -201,36 +204,36 @@ def _line(notation: Notation, root: Operator, names: dict[Operator, str], maps: 
             continue
         node, level = item
         named = names if not (top and node is root) else {}
-        parts = [named[node]] if node in named else _parts(notation, node, level, names, maps)
+        parts = [named[node]] if node in named else _parts(style, node, level, names, maps)
         work.extend(reversed(parts))
     return "".join(tokens)
 
 
-def _parts(notation: Notation, node: Operator, level: int, names: dict[Operator, str], maps: frozenset[str]) -> list[Any]:
+def _parts(style: Style, node: Operator, level: int, names: dict[Operator, str], maps: frozenset[str]) -> list[Any]:
     if isinstance(node, Atom):
-        return [notation.name(node.base, node.indices)]
+        return [style.atom(node)]
     if isinstance(node, Identity):
-        return [notation.identity(node)]
+        return [style.identity(node)]
     if isinstance(node, Zero):
-        return [notation.zero(node)]
+        return [style.zero(node)]
     if isinstance(node, Dressed):
-        opening, closing = notation.dressing
+        opening, closing = style.dressing
         return [(node.operator, FACTOR), opening, (node.state, SUM), closing]
     if isinstance(node, Source):
-        opening, closing = notation.source(node.operator, maps)
+        opening, closing = style.source(node.operator, maps)
         return [opening, (node.state, SUM), closing]
     if isinstance(node, Binder):
-        parts = notation.binder(node, bound_name(node))
+        parts = style.binder(node, bound_name(node))
         closed = isinstance(parts[-1], str) or level < FACTOR
-        return parts if closed else [notation.brackets[0], *parts, notation.brackets[1]]
+        return parts if closed else [style.brackets[0], *parts, style.brackets[1]]
     if isinstance(node, Compose):
-        parts, own_level = _composition(notation, node, names), PRODUCT
+        parts, own_level = _composition(style, node, names), PRODUCT
     elif not isinstance(node, Sum):
-        parts, own_level = notation.letter(node)
+        parts, own_level = style.letter(node)
     else:
         alone = len(node.fields) == 1 and not is_negative(node.fields[0][0])
-        parts, own_level = _sum(notation, node), PRODUCT if alone else SUM
-    return [notation.brackets[0], *parts, notation.brackets[1]] if own_level < level else parts
+        parts, own_level = _sum(style, node), PRODUCT if alone else SUM
+    return [style.brackets[0], *parts, style.brackets[1]] if own_level < level else parts
 
 
 def word(binder: OrderedSum, index: str, gap: str, dots: str) -> list[Any]:
@@ -267,37 +270,37 @@ def bound_name(binder: Binder) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _composition(notation: Notation, node: Compose, names: dict[Operator, str]) -> list[Any]:
+def _composition(style: Style, node: Compose, names: dict[Operator, str]) -> list[Any]:
     parts: list[Any] = []
     rest: Operator = node
     while isinstance(rest, Compose) and (rest is node or rest not in names):
         bracketed = isinstance(rest.left, Sum)
         follows = isinstance(rest.right, Sum) and rest.right not in names
-        parts += [(rest.left, FACTOR), notation.compose(bracketed or follows)]
+        parts += [(rest.left, FACTOR), style.compose(bracketed or follows)]
         rest = rest.right
     return [*parts, (rest, FACTOR)]
 
 
-def _sum(notation: Notation, node: Operator) -> list[Any]:
+def _sum(style: Style, node: Operator) -> list[Any]:
     assert isinstance(node, Sum)
-    ordered = sorted_terms(node, notation.order)
+    ordered = sorted_terms(node, style.order)
     hidden = 0
-    if notation.elide is not None and len(ordered) > notation.elide:
-        kept = notation.elide // 2
+    if style.elide is not None and len(ordered) > style.elide:
+        kept = style.elide // 2
         hidden = len(ordered) - 2 * kept
         ordered = ordered[:kept] + ordered[-kept:]
     parts: list[Any] = []
     for position, (coefficient, term) in enumerate(ordered):
         if hidden and position == len(ordered) // 2:
-            parts.append(notation.dots(hidden))
+            parts.append(style.dots(hidden))
         negative = is_negative(coefficient)
         size = -coefficient if negative else coefficient
         parts.append(("-" if negative else "") if not parts else (" - " if negative else " + "))
-        alone = isinstance(term, Identity) and (len(node.terms) > 1 or notation.identity(term) == "1")
+        alone = style.numbers and isinstance(term, Identity) and (len(node.terms) > 1 or style.identity(term) == "1")
         if alone:
-            parts.append(notation.scalar(size))
+            parts.append(style.scalar(size))
         else:
             if size != 1:
-                parts += [notation.scalar(size), notation.times]
+                parts += [style.scalar(size), style.times]
             parts.append((term, PRODUCT))
     return parts
