@@ -78,6 +78,7 @@ _HOMES = {
     "opalgebra.models.load": "load",
     "opalgebra.models.trace": "Trace",
     "opalgebra.render.document": "document",
+    "opalgebra.render.table": "Formula Table table",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _PARTS = ("analysis", "testing")

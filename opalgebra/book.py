@@ -4,7 +4,8 @@ import ast
 from pathlib import Path
 
 from opalgebra.errors import InputError
-from opalgebra.render.document import Document, document, escape
+from opalgebra.render.document import Document, document
+from opalgebra.render.escaping import escape
 
 
 def book_of_proofs(folder: Path) -> Document:

@@ -28,6 +28,7 @@ import numpy as np
 
 from opalgebra.array_functions import Array, ArrayFunctions, NotFiniteError, Shapes
 from opalgebra.conformance_laws import Inputs, Law, laws, rows
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.facts import Fact
 from opalgebra.scalar import is_natural
@@ -40,7 +41,7 @@ SINGLE = 2.0**-24
 
 
 @dataclass(frozen=True, eq=False)
-class Conformance:
+class Conformance(Tabulated):
     """What a check of a fact found.
 
     holds: True, False, or None when the check cannot tell. residual and bound are those of the row with the largest residual

@@ -11,6 +11,7 @@ RENDERERS = {
     "unicode": "opalgebra.render.text:unicode",
     "declared": "opalgebra.render.text:declared",
     "latex": "opalgebra.render.latex:latex",
+    "html": "opalgebra.render.table:html",
 }
 
 
@@ -36,3 +37,12 @@ class Displayed:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(render("unicode", self))
+
+
+class Tabulated:
+    """Mixin of results: notebooks get them as tables."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return render("html", self)

@@ -16,8 +16,10 @@ from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.orders import Orders, undressed
 from opalgebra.numeric.verify import Report, verify
 from opalgebra.plot import orders_figure, save_figure
-from opalgebra.render.document import Document, Table, document, escape
+from opalgebra.render.document import Document, document
+from opalgebra.render.escaping import escape
 from opalgebra.render.latex import series_legend
+from opalgebra.render.table import Formula, Table
 
 PROMPT = "When Mary and John went to the store, John gave a drink to"
 SHOWN = 12
@@ -104,19 +106,16 @@ def article(binding: Binding, results: Mapping[str, Orders], reports: list[Repor
     terms = f"{every.total:,}".replace(",", "{,}")
     labels = "; ".join(escape(label) for label in results)
     orders = Table(
-        ["$n$", *(cell for _ in results for cell in (r"$\|y_n\|/\|x_L\|$", "error"))],
+        [Formula("$n$"), *(cell for _ in results for cell in (Formula(r"$\|y_n\|/\|x_L\|$"), "error"))],
         [
-            [str(order), *(number(v[order, -1]) for r in results.values() for v in (r.norms, r.partial_errors))]
+            [order, *(float(v[order, -1]) for r in results.values() for v in (r.norms, r.partial_errors))]
             for order in range(SHOWN)
         ],
-        f"Relative norm of each order and error of the partial sum, from left to right: {labels}.",
+        Formula(f"Relative norm of each order and error of the partial sum, from left to right: {labels}."),
     )
     verification = Table(
         ["statement", "verdict", "residual", "bound", "would catch"],
-        [
-            [escape(r.what), escape(r.verdict), number(r.residual), number(r.bound), number(r.would_catch.median.error)]
-            for r in reports
-        ],
+        [[r.what, r.verdict, r.residual, r.bound, r.would_catch.median.error] for r in reports],
         "Verification against the model's own forward; the last column is the relative error in the output of the "
         "median vertex that would turn the verdict.",
     )
@@ -138,9 +137,3 @@ def article(binding: Binding, results: Mapping[str, Orders], reports: list[Repor
         verification,
     ]
     return document(items, title="Dyson series of a Transformer")
-
-
-def number(value: float) -> str:
-    """A number for a LaTeX table, three digits."""
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"${mantissa}$" if int(exponent) == 0 else rf"${mantissa}\cdot 10^{{{int(exponent)}}}$"

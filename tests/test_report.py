@@ -12,7 +12,8 @@ pytest.importorskip("matplotlib")
 
 import opalgebra as oa
 from opalgebra import report
-from opalgebra.report import demo, number
+from opalgebra.render.table import number
+from opalgebra.report import demo
 
 ALL = [3.23e-3, 4.15e-2, 1.73e-1, 6.78e-1, 2.02, 4.60, 9.02, 14.5, 19.7, 22.5]
 ATTENTION = [9.50e-2, 3.34e-1, 3.57e-1, 2.01e-1, 8.14e-2, 2.88e-2, 1.02e-2]

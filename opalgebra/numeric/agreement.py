@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.numeric import roundoff
 from opalgebra.numeric.oracle import COUNTINGS, OracleOrders, oracle_orders, silent
@@ -82,7 +83,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class ModelCheck:
+class ModelCheck(Tabulated):
     """The record of `opalgebra.testing.check_model`.
 
     first_difference: the first stage after which the states differ, or None. would_catch: for each vertex, the smallest

@@ -16,10 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.interpretation import Interpretation
 from opalgebra.numeric.stages import Step
+from opalgebra.render.table import Table, table
 from opalgebra.series import Counting, check_order, counter
 
 
@@ -70,7 +72,7 @@ def steps_of(binding: Interpretation, counting: Counting) -> list[Step]:
 
 
 @dataclass(frozen=True, eq=False)
-class LogitOrders:
+class LogitOrders(Tabulated):
     """A logit (or a difference of two) before any soft cap, by order: `orders.sum() + readout_bias` is the model's, `model`.
 
     `capped` is what the model returns, the same without a cap. Arrays are float64 on the CPU: orders (orders,), the others
@@ -89,7 +91,7 @@ class LogitOrders:
 
 
 @dataclass(frozen=True, eq=False)
-class Orders:
+class Orders(Tabulated):
     """The orders of a Dyson series at one input. Every array is float64 NumPy; a leading batch axis for token ids.
 
     norms (orders, tokens): |y_n| / |x_L|, source-born parts included; source_norms: those alone. partial_errors (orders,
@@ -226,3 +228,29 @@ def undressed(binding: Interpretation) -> Orders:
             if stage.after is not None:
                 parts[: filled + 1] = _each(stage.after, parts[: filled + 1])
     return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None, False)
+
+
+@table.register
+def _(value: Orders) -> Table:
+    """The orders at the last token of each row, from which the model predicts."""
+    binding, batch = value.binding, range(len(value.binding.ids))
+    figures = [value.norms, value.source_norms, value.partial_errors]
+    rows, last = [figure if binding.has_batch else figure[None] for figure in figures], binding.last.tolist()
+    cells = [
+        [*([row] if binding.has_batch else []), order, *(float(figure[row, order, last[row]]) for figure in rows)]
+        for row in batch
+        for order in range(value.norms.shape[-2])
+    ]
+    headers = [*(["row"] if binding.has_batch else []), "order", "norm", "source-born", "error of the partial sum"]
+    caption = f"{binding.model.name}: orders at the last token, counting {value.counting}, relative to the last state"
+    return Table(headers, cells, caption)
+
+
+@table.register
+def _(value: LogitOrders) -> Table:
+    """The logit by order; the rest is what the read-out adds, and the model's own value. For one input."""
+    if value.orders.ndim > 1:
+        raise InputError(f"there are {len(value.orders)} rows of logits; make the table of each with numbers of your own")
+    rows = [[str(order), float(logit)] for order, logit in enumerate(value.orders)]
+    rest = [["bias of the read-out", float(value.readout_bias)], ["model", float(value.model)]]
+    return Table(["order", "logit"], [*rows, *rest])

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.expr import Operator
 from opalgebra.facts import Equal, Fact, Form
@@ -25,6 +26,7 @@ from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.evaluation import Value
 from opalgebra.numeric.faithful import full_precision, tf32
 from opalgebra.numeric.stages import part_of
+from opalgebra.render.table import Table, table
 from opalgebra.series import Series
 from opalgebra.space import ONE, X
 
@@ -49,7 +51,7 @@ class WouldCatch:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Tabulated):
     """What was compared, and how well it agrees.
 
     holds: True, False, or None when the check cannot tell. residual, bound and condition belong to the token with the
@@ -275,3 +277,20 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+@table.register
+def _(value: Report) -> Table:
+    caught = value.would_catch.median
+    split = ", ".join(f"{kind} {choice}" for kind, choice in value.split.items())
+    rows = [
+        ("verdict", value.verdict),
+        ("residual", value.residual),
+        ("bound (estimate)", value.bound),
+        ("worst case", value.worst_case),
+        ("condition", value.condition),
+        ("would catch a relative error of", f"{caught.error:.1e} in {caught.vertex}"),
+        ("model, split", f"{value.model}, {split}"),
+        ("dtype, device", f"{value.dtype}, {value.device}"),
+    ]
+    return Table(["statement", value.what], rows)

@@ -10,6 +10,7 @@ from opalgebra.calculus import Derivative
 from opalgebra.commutator import Commutator
 from opalgebra.derivation import Chain
 from opalgebra.derivation import derivation as proof_lines
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Index, Operator, Sum
 from opalgebra.facts import (
@@ -33,7 +34,8 @@ from opalgebra.kernel import Theorem
 from opalgebra.powers import Coefficients
 from opalgebra.prove import Calculation
 from opalgebra.render.lines import WIDTH, broken, visible
-from opalgebra.render.notation import PLAIN, Notation, index, name, polynomial, scalar, symbol_name, upright
+from opalgebra.render.notation import PLAIN, Notation, check_notation, index, name, polynomial, scalar, symbol_name, upright
+from opalgebra.render.table import table, tabular
 from opalgebra.render.text import between, every_index, member, source_name, traced_names
 from opalgebra.render.writing import (
     FACTOR,
@@ -198,9 +200,7 @@ def latex(
     >>> oa.latex(A @ B - B @ A, order=[B @ A])
     '-B\\,A + A\\,B'
     """
-    if not isinstance(notation, Notation):
-        raise InputError(f"notation={notation!r} is no Notation; write Notation(operator=..., index=...)")
-    style = _style(notation, wished_order(order))
+    style = _style(check_notation(notation), wished_order(order))
     if not derivation:
         return _latex(value, style, notation)
     if not isinstance(value, Theorem):
@@ -360,6 +360,11 @@ def _counted(notation: Notation, stage: str, *, above: str = r"\bar") -> str:
 def _line(notation: Notation, stage: Index | Scalar) -> str:
     """A stage where nothing counted is chosen."""
     return name(notation, "U", (stage,), is_operator=True, above=r"\bar")
+
+
+@_latex.register
+def _(value: Tabulated, style: Style, notation: Notation) -> str:
+    return tabular(table(value))
 
 
 def series_legend(value: Series, *, notation: Notation = PLAIN) -> str:

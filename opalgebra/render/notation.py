@@ -60,6 +60,13 @@ class Notation:
 PLAIN = Notation()
 
 
+def check_notation(value: object) -> Notation:
+    """The value, if it is a Notation. InputError for anything else."""
+    if not isinstance(value, Notation):
+        raise InputError(rf"{value!r} is no notation; write Notation(operator=r'\hat', index='superscript')")
+    return value
+
+
 def name(notation: Notation, base: str, indices: tuple[Index | Scalar, ...] = (), *, is_operator: bool, above: str = "") -> str:
     """A letter with its indices; `above` is one more command around it."""
     stem, *marks = base.split("_")
