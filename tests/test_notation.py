@@ -218,3 +218,7 @@ def test_the_body_of_an_article_is_for_input(tmp_path):
     if subprocess.run(["which", "pdftotext"], capture_output=True, check=False).returncode == 0:
         subprocess.run(["pdftotext", tmp_path / "paper.pdf"], check=True)
         assert "50 % of it" in (tmp_path / "paper.txt").read_text()
+
+
+def test_a_document_says_what_it_has():
+    assert repr(oa.document([A, "and"], title="Two")) == "Document('Two', 2 items)"

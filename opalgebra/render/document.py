@@ -21,7 +21,7 @@ _PREAMBLE = r"""\documentclass[11pt]{article}
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Document:
     """A title and items in order: LaTeX paragraphs, tables, and values that are displayed as formulas in one notation.
 
@@ -31,6 +31,9 @@ class Document:
     items: tuple[object, ...]
     title: str
     notation: Notation = PLAIN
+
+    def __repr__(self) -> str:
+        return f"Document({self.title!r}, {len(self.items)} items)"
 
     @property
     def body(self) -> str:
