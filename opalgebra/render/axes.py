@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 GHOST, SHADE = "#bbbbbb", "#cccccc"
 PEN = 0.8
-_SIGNS = {"\\": r"\backslash", "$": r"\$", "␣": "\N{OPEN BOX}"}
 
 
 def draw(value: Any, ax: "Axes") -> "Axes":
@@ -122,9 +121,9 @@ def _mathtext(label: Label) -> str:
 
 
 def _run(run: Run) -> str:
-    text = "".join(_SIGNS.get(character, character) for character in run.text)
+    text = run.text.replace("$", r"\$")
     if run.style == "text":
-        return text if "$" not in text else text
+        return text
     body = text if run.style == "variable" else rf"\mathrm{{{text.replace(' ', chr(92) + ' ')}}}"
     mark = {-1: "_", 0: "", 1: "^"}[run.level]
     return f"${mark}{{{body}}}$" if mark else f"${body}$"

@@ -45,11 +45,11 @@ def picture_of_topologies(
     if not isinstance(multiplicities, Mapping) or not multiplicities:
         raise InputError("a picture of no topologies was asked; give the mapping that topologies(series, order) returns")
     leg = Leg("double" if is_normed else "plain", has_blob=has_blobs)
-    items: list[Picture | Label] = [] if order is None else [(*variable("S", str(order)), *roman(" ="))]
+    items: list[Picture | Label] = []
     spoken = []
     for place, (word, times) in enumerate(multiplicities.items()):
         count = _checked(word, times)
-        sign = roman("+") if place else ()
+        sign = roman("+") if place else () if order is None else (*variable("S", str(order)), *roman(" ="))
         factor = () if count == 1 else scalar_label(count)
         if sign or factor:
             items.append((*sign, *(roman(" ") if sign and factor else ()), *factor))

@@ -25,7 +25,7 @@ _GREEK = dict(zip(_GREEK_NAMES, "αβγδεζηθικλμνξπρστυφχψω�
 _COMMANDS = {letter: rf"\{name} " for name, letter in _GREEK.items()} | {
     "⟨": r"\langle ", "⟩": r"\rangle ", "−": "-", "…": r"\ldots ", "×": r"\times ", "·": r"\cdot ", "ᵀ": r"\mathsf{T}",
 }  # fmt: skip
-_IN_TEXT = {"␣": r"\textvisiblespace{}", "…": r"\ldots{}", "−": "$-$", "·": r"\textperiodcentered{}"}
+_IN_TEXT = {"␣": r"\textvisiblespace{}", "…": r"\ldots{}", "−": "$-$", "·": r"$\cdot$", "$": r"\char36{}"}
 _BELOW = dict(zip("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")) | {",": ",", "…": "…"}
 _ABOVE = dict(zip("0123456789+-−=()T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵀ"))
 

@@ -15,7 +15,7 @@ from opalgebra.worldlines import Hop, TokenDiagram, is_moving
 POSITIVE, NEGATIVE, FAINT = "#0072B2", "#D55E00", "#888888"
 SHOWN, STRONG = 0.01, 0.1
 THINNEST, THICKEST = 0.4, 3.2
-SMALL = 8.0
+SMALL, FLAT, FEW = 8.0, 1.2, 8
 
 
 def lattice_picture(resolved: TokenDiagram, *, is_upright: bool = False) -> Picture:
@@ -28,7 +28,8 @@ class _Lattice:
         self.resolved, self.is_upright = resolved, is_upright
         self.names = [words(token.strip() or token) for token in resolved.tokens]
         widest = max(max(width_of(name, SMALL), cells_of(name) * CELL) for name in self.names)
-        self.pitch = 2 * CELL * max(1, -(-(widest + CELL) // (2 * CELL))) if is_upright else 2 * CELL
+        narrow = 4 * CELL if len(self.names) <= FEW else 2 * CELL
+        self.pitch = 2 * CELL * -(-(widest + CELL) // (2 * CELL)) if is_upright else narrow
         self.largest = max((abs(hop.weight) for hop in resolved.hops if hop.weight is not None), default=0.0)
         self.shown = [[hop for hop in hops if self.share(hop) >= SHOWN] for hops in resolved.steps]
         self.strokes: list[Stroke] = []
@@ -80,11 +81,11 @@ class _Lattice:
         upper = (self.across(hop.target), self.top + rows * LINE)
         colour = self.colour(hop)
         if rows:
-            width = 0.8 if hop.weight is None else THINNEST + (THICKEST - THINNEST) * self.share(hop)
+            width = 0.6 if hop.weight is None else THINNEST + (THICKEST - THINNEST) * self.share(hop)
             is_wave = isinstance(part, Node) and part.kind == ATTENTION
             style = "wave" if is_wave else "double" if isinstance(part, Line) and part.norms else "plain"
             negative = hop.weight is not None and hop.weight < 0
-            self.strokes.append(Stroke(lower, upper, style, width=width, colour=colour, is_dashed=negative))
+            self.strokes.append(Stroke(lower, upper, style, False, width, colour, negative, FLAT))
         if isinstance(part, Line):
             middle = (lower[0], (lower[1] + upper[1]) / 2)
             if part.kind == "resummed" and hop.source == hop.target and self.share(hop) >= STRONG:

@@ -67,10 +67,11 @@ class Stroke:
     width: float = 0.8
     colour: str = BLACK
     is_dashed: bool = False
+    amplitude: float = AMPLITUDE
 
     @property
     def box(self) -> Box:
-        reach = {"wave": AMPLITUDE, "double": self.apart / 2, "thick": self.width}.get(self.style, 0.0) + self.width / 2
+        reach = {"wave": self.amplitude, "double": self.apart / 2, "thick": self.width}.get(self.style, 0.0) + self.width / 2
         (x, y), (u, v) = self.start, self.end
         return Box(min(x, u) - reach, min(y, v) - reach, max(x, u) + reach, max(y, v) + reach)
 
@@ -101,15 +102,16 @@ class Stroke:
         halves = max(2, 2 * round(self.length / WAVELENGTH))
         points = [self.start]
         for half in range(halves):
-            side = 2 * AMPLITUDE if half % 2 else -2 * AMPLITUDE
+            side = 2 * self.amplitude if half % 2 else -2 * self.amplitude
             points += [self.at((half + 0.5) / halves, side), self.at((half + 1) / halves)]
         return tuple(points)
 
     @property
     def arrow(self) -> tuple[Point, Point, Point]:
         """The corners of the arrow head, the tip first."""
-        half = 3.0 / self.length if self.length else 0.0
-        return self.at(0.5 + half), self.at(0.5 - half, 2.4), self.at(0.5 - half, -2.4)
+        size = 4.5 if self.style == "thick" else 3.0
+        half = size / self.length if self.length else 0.0
+        return self.at(0.5 + half), self.at(0.5 - half, 0.8 * size), self.at(0.5 - half, -0.8 * size)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pictures as TikZ, for plain pdflatex: `\\usepackage{tikz}` and two of its own libraries, which `PREAMBLE` names.
+"""Pictures as TikZ, for plain pdflatex: `\\usepackage{tikz}` and one of its own libraries, which `PREAMBLE` names.
 
 The picture is one `tikzpicture` in points with named styles, so that a paper can restyle attention or norms in one place.
 """
@@ -10,7 +10,7 @@ from opalgebra.render.label import SIZE, latex_of
 from opalgebra.render.layout import AMPLITUDE, BLACK, RADII, WAVELENGTH, Caption, Mark, Picture, Stroke
 from opalgebra.render.pictures import picture
 
-PREAMBLE = "\\usepackage{tikz}\n\\usetikzlibrary{decorations.markings,decorations.pathmorphing}"
+PREAMBLE = "\\usepackage{tikz}\n\\usetikzlibrary{decorations.pathmorphing}"
 WIDEST = 16_000.0
 PEN = 0.8
 _FORMS = {
@@ -53,8 +53,6 @@ def _head(shown: Picture) -> str:
     }  # fmt: skip
     own = [f"{style}/.style={{{styles[style]}}}" for style in styles if style in used]
     own += [f"{kind}/.style={{{_form(kind)}}}" for kind in _FORMS if kind in used]
-    if any(stroke.has_arrow for stroke in shown.strokes):
-        own.append(r"arrow/.style={postaction={decorate, decoration={markings, mark=at position 0.56 with {\arrow{latex}}}}}")
     own.append(r"label/.style={inner sep=0pt, outer sep=0pt, text height=1.6ex, text depth=0.4ex}")
     return "\\begin{tikzpicture}[x=1pt, y=1pt, line cap=round,\n  " + ",\n  ".join(own) + "]"
 
@@ -89,11 +87,14 @@ def _stroke(stroke: Stroke, colours: dict[str, str]) -> str:
         options.append(f"line width={_number(stroke.width * (3 if stroke.style == 'thick' else 1))}pt")
     if stroke.colour in colours:
         options.append(f"draw={colours[stroke.colour]}")
+    if stroke.style == "wave" and stroke.amplitude != AMPLITUDE:
+        options.append(f"decoration={{amplitude={_number(stroke.amplitude)}pt}}")
     if stroke.is_dashed:
         options.append("dash pattern=on 3pt off 2pt")
     lines = "".join(f"\\draw[{', '.join(options)}] {_point(start)} -- {_point(end)}; " for start, end in stroke.rails)
     if stroke.has_arrow:
-        lines += f"\\path[arrow] {_point(stroke.start)} -- {_point(stroke.end)};"
+        own = f"[{colours[stroke.colour]}]" if stroke.colour in colours else ""
+        lines += f"\\fill{own} {' -- '.join(map(_point, stroke.arrow))} -- cycle;"
     return lines.strip()
 
 
