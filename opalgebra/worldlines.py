@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from opalgebra.diagram import Diagram, Line, Node
 from opalgebra.errors import InputError, LimitError
@@ -75,7 +75,7 @@ class TokenDiagram:
     def _check(self, hop: Hop) -> None:
         where = f"hop {hop.source} -> {hop.target} of step {hop.step}"
         if not 0 <= hop.step < self.count_of_steps or not all(0 <= at < len(self.tokens) for at in (hop.source, hop.target)):
-            raise InputError(f"{where}: there are {self.count_of_steps} steps and {len(self.tokens)} tokens, which count from 0")
+            raise InputError(f"{where}: {self.count_of_steps} steps and {len(self.tokens)} tokens are counted from 0")
         if hop.source != hop.target and not is_moving(self.diagram, hop.step):
             raise InputError(f"{where}: this step acts at each token alone; source and target are one position")
         if self.is_causal and hop.source > hop.target:
@@ -152,7 +152,7 @@ def token_diagram(diagram: Diagram, tokens: int | Sequence[str], *, is_causal: b
     """
     if not isinstance(diagram, Diagram):
         raise InputError(f"{type(diagram).__name__} is no diagram; make one of a term by Diagram(term)")
-    texts = tuple(map(str, range(tokens))) if is_natural(tokens) else tokens
+    texts = tuple(map(str, range(tokens))) if isinstance(tokens, int) and is_natural(tokens) else tokens
     if isinstance(texts, str) or not isinstance(texts, Sequence) or not texts or not all(isinstance(t, str) for t in texts):
         raise InputError(f"tokens={tokens!r}: a diagram is resolved over a positive number of tokens, or over their texts")
     positions = range(len(texts))
@@ -166,6 +166,19 @@ def token_diagram(diagram: Diagram, tokens: int | Sequence[str], *, is_causal: b
         else:
             hops += [Hop(step, t, t) for t in positions]
     return TokenDiagram(diagram, tuple(texts), tuple(hops), is_causal)
+
+
+def connected(steps: Sequence[Sequence[Hop]]) -> list[list[Hop]]:
+    """Of the hops of each step, those that lie on a worldline from the first step to the last."""
+    reached: set[int] | None = None
+    found: list[list[Hop]] = []
+    for hops in steps:
+        found.append([hop for hop in hops if reached is None or hop.source in reached])
+        reached = {hop.target for hop in found[-1]}
+    for place in reversed(range(len(found) - 1)):
+        needed = {hop.source for hop in found[place + 1]}
+        found[place] = [hop for hop in found[place] if hop.target in needed]
+    return found
 
 
 def is_moving(diagram: Diagram, step: int) -> bool:

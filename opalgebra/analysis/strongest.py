@@ -59,8 +59,8 @@ def strongest_diagrams(
     """The diagrams of an order that contribute most to a logit, each summed over all its worldlines and resolved into tokens.
 
     counting: as in `T.dyson`; what is not counted must act at each token alone. Bind with heads=True for heads as vertices.
-    InputError for several prompts, a model without an unembedding, or attention that is not counted; LimitError for an order whose
-    halves take too much memory: work grows with the number of halves, which have order // 2 vertices at most.
+    InputError for several prompts, a model without an unembedding, or attention that is not counted; LimitError for an order
+    whose halves take too much memory: work grows with the number of halves, which have order // 2 vertices at most.
     """
     series, covector = _asked(binding, token, minus, order, counting, number)
     found = _Largest(number)

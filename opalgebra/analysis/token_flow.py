@@ -20,7 +20,7 @@ from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.pullback import only, pulled, readout_covector
 from opalgebra.space import X
-from opalgebra.worldlines import Hop, TokenDiagram, is_moving
+from opalgebra.worldlines import Hop, TokenDiagram, connected, is_moving
 
 Step = Callable[[Tensor], Tensor]
 
@@ -67,44 +67,34 @@ def _steps(diagram: Diagram) -> tuple[Operator, list[Operator]]:
     return start, operators
 
 
-def _weighed(
-    binding: Binding, diagram: Diagram, state: Tensor, operators: list[Operator], covector: Tensor
-) -> list[Hop]:
+def _weighed(binding: Binding, diagram: Diagram, state: Tensor, operators: list[Operator], covector: Tensor) -> list[Hop]:
     def step(operator: Operator) -> Step:
         return lambda states: evaluation.act(binding, operator, evaluation.leaf(states)).array
 
     states = [state]
-    for operator in operators[:-1]:
-        states.append(step(operator)(states[-1]))
+    for operator in operators:
+        states.append(state if isinstance(operator, Identity) else step(operator)(state))
+        state = states[-1]
     found: list[list[Hop]] = []
     for number in reversed(range(len(operators))):
-        found.insert(0, _hops(number, step(operators[number]), states[number], covector, is_moving(diagram, number)))
-        covector = pulled(step(operators[number]), covector)
-    return _connected(found)
+        own, after = step(operators[number]), states[number + 1]
+        if is_moving(diagram, number):
+            found.insert(0, _moves(number, own, states[number], covector))
+        else:
+            found.insert(0, [Hop(number, t, t, weight) for t, weight in _met(after[0, 0], covector)])
+        covector = covector if isinstance(operators[number], Identity) else pulled(own, covector)
+    return [hop for hops in connected(found) for hop in hops]
 
 
-def _hops(number: int, step: Step, state: Tensor, covector: Tensor, moves: bool) -> list[Hop]:
-    """The hops of one step between tokens that have a state and tokens that have a covector."""
+def _moves(number: int, step: Step, state: Tensor, covector: Tensor) -> list[Hop]:
+    """The hops of a step that may carry from any token to any other."""
     read = [s for s in range(state.shape[-2]) if state[..., s, :].any()]
-    if moves:
-        images = torch.cat([step(only(s, state)) for s in read]) if read else state[:0]
-        weights = (images * covector).sum(-1)[:, 0]
-        present = (images != 0).any(-1)[:, 0] & (covector != 0).any(-1)[0]
-        return [
-            Hop(number, s, t, float(weights[row, t])) for row, s in enumerate(read) for t in present[row].nonzero()[:, 0].tolist()
-        ]
-    image = step(state)
-    weights = (image * covector).sum(-1)[0, 0]
-    present = ((image != 0).any(-1) & (covector != 0).any(-1))[0, 0]
-    return [Hop(number, t, t, float(weights[t])) for t in present.nonzero()[:, 0].tolist()]
+    images = step(torch.cat([only(s, state) for s in read])) if read else state[:0]
+    return [Hop(number, s, t, weight) for s, image in zip(read, images[:, 0]) for t, weight in _met(image, covector)]
 
 
-def _connected(steps: list[list[Hop]]) -> list[Hop]:
-    """The hops that lie on a worldline from the first step to the last."""
-    for order in (steps, steps[::-1]):
-        reached: set[int] | None = None
-        for hops in order:
-            ends = (lambda hop: (hop.source, hop.target)) if order is steps else (lambda hop: (hop.target, hop.source))
-            hops[:] = [hop for hop in hops if reached is None or ends(hop)[0] in reached]
-            reached = {ends(hop)[1] for hop in hops}
-    return [hop for hops in steps for hop in hops]
+def _met(image: Tensor, covector: Tensor) -> list[tuple[int, float]]:
+    """What a covector reads of an image (tokens, features) at each token where both are there."""
+    present = (image != 0).any(-1) & (covector[0, 0] != 0).any(-1)
+    weights = (image * covector[0, 0]).sum(-1)
+    return [(t, float(weights[t])) for t in present.nonzero()[:, 0].tolist()]

@@ -1,4 +1,4 @@
-"""All worldlines of an order at once, as products of halves: states forwards, covectors backwards, met at a vertex in the middle.
+"""All worldlines of an order at once, as products of halves: states forwards, covectors backwards, met at a middle vertex.
 
 A worldline with k counted vertices is cut at one of them: before it a forward half with few vertices, after it a backward half
 with the others. Halves live at one token at a time, because what is not counted acts at each token alone, so that one array
@@ -41,7 +41,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Route:
-    """The vertices of a half in the order of depth; `birth` is the number of the stage and the emitter of its source, or None."""
+    """The vertices of a half in the order of depth; `birth` is the stage's number and the emitter of its source, or None."""
 
     passed: tuple[Passed, ...] = ()
     birth: tuple[int, Atom] | None = None

@@ -13,7 +13,7 @@ from opalgebra.numeric.interpretation import Interpretation
 
 
 def pulled(linear: Callable[[Tensor], Tensor], covectors: Tensor) -> Tensor:
-    """`A^T c` for each of the covectors (rows, batch, tokens, features); A maps (1, batch, tokens, features) to such a shape."""
+    """`A^T c` for each of the covectors (rows, batch, tokens, features), for a linear map of such arrays."""
     if not len(covectors):
         return covectors
     with torch.inference_mode(False), torch.enable_grad():

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from opalgebra.errors import InputError
 from opalgebra.render.label import Label, Run
-from opalgebra.render.layout import RADII, Caption, Mark, Picture, Point, Stroke
+from opalgebra.render.layout import GHOST, ROUND, WHITE, Caption, Mark, Picture, Point, Stroke
 from opalgebra.render.pictures import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-GHOST, SHADE = "#bbbbbb", "#cccccc"
-PEN = 0.8
 
 
 def draw(value: Any, ax: "Axes") -> "Axes":
@@ -43,8 +40,10 @@ class _Drawing:
         self.point = float(corners[1][0] - corners[0][0]) * 72 / ax.figure.dpi
 
     def draw(self) -> None:
-        for order, part in enumerate((*self.shown.strokes, *self.shown.marks)):
-            (self.stroke if isinstance(part, Stroke) else self.mark)(part, 2 + order * 1e-4)  # type: ignore[operator]
+        for place, stroke in enumerate(self.shown.strokes):
+            self.stroke(stroke, 2 + place * 1e-6)
+        for mark in self.shown.marks:
+            self.mark(mark)
         for caption in self.shown.captions:
             self.caption(caption)
 
@@ -59,7 +58,7 @@ class _Drawing:
 
     def stroke(self, stroke: Stroke, order: float) -> None:
         colour = GHOST if stroke.style == "ghost" else stroke.colour
-        pen: dict[str, Any] = {"edgecolor": colour, "linewidth": stroke.width * (3 if stroke.style == "thick" else 1)}
+        pen: dict[str, Any] = {"edgecolor": colour, "linewidth": stroke.pen}
         if stroke.is_dashed:
             pen |= {"linestyle": (0, (3 / stroke.width, 2 / stroke.width)), "capstyle": "butt"}
         if stroke.style == "wave":
@@ -72,44 +71,33 @@ class _Drawing:
             corners = list(stroke.arrow)
             self.path([*corners, corners[0]], ["M", "L", "L", "Z"], order, facecolor=colour)
 
-    def mark(self, mark: Mark, order: float) -> None:
+    def mark(self, mark: Mark) -> None:
         from matplotlib.patches import Circle, Wedge
 
-        (x, y), r = mark.at, RADII[mark.kind] - PEN / 2
-        fill = {"norm": "#ffffff", "detector": "#ffffff", "blob": SHADE, "shaded": SHADE}.get(mark.kind, mark.colour)
-        pen = {"edgecolor": mark.colour, "linewidth": PEN * self.point, "zorder": order}
-        if mark.kind in ("dot", "ffn", "norm", "blob", "shaded"):
-            self.ax.add_patch(Circle((x, y), r, facecolor=fill, **pen))
+        pen = {"edgecolor": mark.colour, "linewidth": mark.pen * self.point, "zorder": 3}
+        if mark.kind in ROUND:
+            self.ax.add_patch(Circle(mark.at, mark.radius, facecolor=ROUND[mark.kind] or mark.colour, **pen))
         elif mark.kind == "detector":
-            self.ax.add_patch(Wedge((x, y), r, 0, 180, facecolor=fill, **pen))
-        elif mark.kind in ("linear", "nonlinear"):
-            side = r * (1.0 if mark.kind == "nonlinear" else 0.9)
-            corners = [(0, side), (side, 0), (0, -side), (-side, 0)]
-            if mark.kind == "linear":
-                corners = [(side, side), (side, -side), (-side, -side), (-side, side)]
-            points = [(x + right, y + up) for right, up in corners]
-            self.path([*points, points[0]], ["M", "L", "L", "L", "Z"], order, facecolor=fill)
-        elif mark.kind == "source":
-            arm = 0.9 * r
-            points = [(x - arm, y - arm), (x + arm, y + arm), (x - arm, y + arm), (x + arm, y - arm)]
-            self.path(points, ["M", "L", "M", "L"], order, edgecolor=mark.colour, linewidth=PEN)
-        else:
-            thick = 1.8 if mark.kind == "state" else PEN
-            self.path([(x - r, y), (x + r, y)], ["M", "L"], order, edgecolor=mark.colour, linewidth=thick, capstyle="butt")
+            self.ax.add_patch(Wedge(mark.at, mark.radius, 0, 180, facecolor=WHITE, **pen))
+        for line in mark.lines:
+            if mark.is_filled:
+                self.path([*line, line[0]], ["M", *"L" * (len(line) - 1), "Z"], 3, facecolor=mark.colour)
+            else:
+                self.path(list(line), ["M", "L"], 3, edgecolor=mark.colour, linewidth=mark.pen)
 
     def caption(self, caption: Caption) -> None:
         from matplotlib.patches import PathPatch
         from matplotlib.textpath import TextPath
         from matplotlib.transforms import Affine2D
 
-        outline = TextPath((0, 0), _mathtext(caption.label), size=caption.size, usetex=False)
+        outline: Any = TextPath((0, 0), _mathtext(caption.label), size=caption.size, usetex=False)
         wide = float(outline.get_extents().x1)
         (x, y), drop = caption.at, 0.33 * caption.size
         place = Affine2D().translate(-wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[_anchor(caption)], -drop)
         if caption.is_turned:
             place = place.rotate_deg(90)
         outline = place.translate(x, y).transform_path(outline)
-        self.ax.add_patch(PathPatch(outline, facecolor=caption.colour, edgecolor="none", zorder=3))
+        self.ax.add_patch(PathPatch(outline, facecolor=caption.colour, edgecolor="none", zorder=4))
 
 
 def _anchor(caption: Caption) -> str:

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from opalgebra.diagram import Diagram, Line, Node
 from opalgebra.expr import Atom
-from opalgebra.render.label import CELL, LINE, Label, cells_of, families, name_label, roman, source_label, width_of
-from opalgebra.render.layout import SIZE, Caption, Mark, Picture, Point, Stroke
+from opalgebra.render.label import CELL, LINE, SIZE, Label, families, name_label, roman, source_label, width_of
+from opalgebra.render.layout import Caption, Mark, Picture, Point, Stroke
 from opalgebra.space import Kind
 
 ATTENTION = "attention"
@@ -72,7 +72,7 @@ def path_picture(stops: Sequence[Stop], legs: Sequence[Leg], *, title: str, is_r
 
 def _span(label: Label) -> float:
     """The width of a wave with its label above it, a whole number of cells to either side of the middle."""
-    wide = max(width_of(label, SIZE), cells_of(label) * CELL) + 4 * CELL
+    wide = width_of(label, SIZE) + 4 * CELL
     return 2 * CELL * max(3, -(-wide // (2 * CELL)))
 
 
@@ -120,7 +120,7 @@ def _end(kind: str, turned: bool) -> str:
 
 def _line(line: Line, before: Node, after: Node) -> Leg:
     if line.kind == "bare":
-        return Leg("double" if _belongs(before, after) else "plain")
+        return Leg("double" if belongs(before, after) else "plain")
     label = line_label(line)
     return Leg("double" if line.norms else "plain", label, has_blob=line.kind == "resummed")
 
@@ -134,7 +134,7 @@ def line_label(line: Line) -> Label:
     return found
 
 
-def _belongs(before: Node, after: Node) -> bool:
+def belongs(before: Node, after: Node) -> bool:
     """Whether one of two nodes is a norm that reads the other, or is read by it."""
     read = before.kind == Kind.NORM and before.stage is not None and before.end is not None and before.stage > before.end
     reads = after.kind == Kind.NORM and after.stage is not None and after.stage == after.end

@@ -2,15 +2,15 @@
 
 Attention runs from the token that is read, below, to the one that is written, above; in a causal model it never runs to the
 left. With weights the width of a line is its share of the largest weight; positive ones are blue, negative ones orange and
-dashed, and those below a hundredth of the largest are left out.
+dashed, and those below a hundredth of the largest are left out, as is what only they would join.
 """
 
 from opalgebra.diagram import Line, Node
-from opalgebra.render.feynman import ATTENTION, MARKS, line_label
-from opalgebra.render.label import CELL, LINE, Label, cells_of, name_label, roman, source_label, width_of, words
+from opalgebra.render.feynman import ATTENTION, MARKS, belongs, line_label
+from opalgebra.render.label import CELL, LINE, Label, name_label, roman, source_label, width_of, words
 from opalgebra.render.layout import BLACK, Caption, Mark, Picture, Stroke
 from opalgebra.space import Kind
-from opalgebra.worldlines import Hop, TokenDiagram, is_moving
+from opalgebra.worldlines import Hop, TokenDiagram, connected, is_moving
 
 POSITIVE, NEGATIVE, FAINT = "#0072B2", "#D55E00", "#888888"
 SHOWN, STRONG = 0.01, 0.1
@@ -27,15 +27,15 @@ class _Lattice:
     def __init__(self, resolved: TokenDiagram, is_upright: bool) -> None:
         self.resolved, self.is_upright = resolved, is_upright
         self.names = [words(token.strip() or token) for token in resolved.tokens]
-        widest = max(max(width_of(name, SMALL), cells_of(name) * CELL) for name in self.names)
+        widest = max(width_of(name, SMALL) for name in self.names)
         narrow = 4 * CELL if len(self.names) <= FEW else 2 * CELL
         self.pitch = 2 * CELL * -(-(widest + CELL) // (2 * CELL)) if is_upright else narrow
         self.largest = max((abs(hop.weight) for hop in resolved.hops if hop.weight is not None), default=0.0)
-        self.shown = [[hop for hop in hops if self.share(hop) >= SHOWN] for hops in resolved.steps]
+        self.shown = connected([[hop for hop in hops if self.share(hop) >= SHOWN] for hops in resolved.steps])
         self.strokes: list[Stroke] = []
         self.marks: dict[tuple[str, tuple[float, float]], Mark] = {}
         self.captions: list[Caption] = []
-        self.top = 0.0
+        self.top, self.is_double = 0.0, False
 
     @property
     def picture(self) -> Picture:
@@ -43,6 +43,7 @@ class _Lattice:
         for step, hops in enumerate(self.shown):
             part = diagram.lines[step // 2] if step % 2 else diagram.nodes[step // 2]
             rows = self.rows(step, part)
+            self.is_double = isinstance(part, Line) and (bool(part.norms) or belongs(*diagram.nodes[step // 2 : step // 2 + 2]))
             for hop in hops:
                 self.draw(hop, part, rows)
             self.name(part, self.top + LINE * (rows // 2))
@@ -67,7 +68,7 @@ class _Lattice:
             return 4
         if isinstance(part, Node):
             return 0
-        return 4 if part.kind == "resummed" else 2 if part.kind == "normed" else 1
+        return 4 if part.kind == "resummed" else 2
 
     def share(self, hop: Hop) -> float:
         """The weight of a hop over the largest; 1 without weights."""
@@ -83,7 +84,8 @@ class _Lattice:
         if rows:
             width = 0.6 if hop.weight is None else THINNEST + (THICKEST - THINNEST) * self.share(hop)
             is_wave = isinstance(part, Node) and part.kind == ATTENTION
-            style = "wave" if is_wave else "double" if isinstance(part, Line) and part.norms else "plain"
+            style = "wave" if is_wave else "double" if self.is_double else "plain"
+            width = width / 2 if self.is_double else width
             negative = hop.weight is not None and hop.weight < 0
             self.strokes.append(Stroke(lower, upper, style, False, width, colour, negative, FLAT))
         if isinstance(part, Line):

@@ -26,9 +26,12 @@ from opalgebra.render.label import CELL, LINE, SIZE, Label, width_of
 
 Point = tuple[float, float]
 RADII = {
-    "dot": 2.0, "ffn": 3.4, "linear": 3.2, "nonlinear": 4.2, "norm": 3.0, "blob": 6.0, "shaded": 4.0, "source": 3.6, "state": 5.0,
-    "end": 3.0, "detector": 6.0,
+    "dot": 2.0, "ffn": 3.4, "linear": 3.2, "nonlinear": 4.2, "norm": 3.0, "blob": 6.0, "shaded": 4.0, "source": 3.6,
+    "state": 5.0, "end": 3.0, "detector": 6.0,
 }  # fmt: skip
+WHITE, SHADE, GHOST = "#ffffff", "#cccccc", "#bbbbbb"
+ROUND = {"dot": None, "ffn": None, "norm": WHITE, "blob": SHADE, "shaded": SHADE}
+PEN = 0.8
 STYLES = ("plain", "double", "thick", "wave", "ghost")
 BLACK = "#000000"
 AMPLITUDE, WAVELENGTH = 2.0, 6.0
@@ -58,22 +61,27 @@ class Box:
 
 @dataclass(frozen=True)
 class Stroke:
-    """A straight line of a style, with an arrow in its middle or none; `width` is that of the pen, `is_dashed` tells of a sign."""
+    """A straight line of a style, with an arrow in its middle or none, drawn by a pen of some width, dashed or not."""
 
     start: Point
     end: Point
     style: str = "plain"
     has_arrow: bool = False
-    width: float = 0.8
+    width: float = PEN
     colour: str = BLACK
     is_dashed: bool = False
     amplitude: float = AMPLITUDE
 
     @property
     def box(self) -> Box:
-        reach = {"wave": self.amplitude, "double": self.apart / 2, "thick": self.width}.get(self.style, 0.0) + self.width / 2
+        reach = {"wave": self.amplitude, "double": self.apart / 2}.get(self.style, 0.0) + self.pen / 2
         (x, y), (u, v) = self.start, self.end
         return Box(min(x, u) - reach, min(y, v) - reach, max(x, u) + reach, max(y, v) + reach)
+
+    @property
+    def pen(self) -> float:
+        """The width of what is drawn: three times that of the others for a thick line."""
+        return self.width * (3 if self.style == "thick" else 1)
 
     @property
     def apart(self) -> float:
@@ -116,7 +124,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Mark:
-    """A sign at a point, of a kind in `RADII`."""
+    """A sign at a point, of a kind in `RADII`: a circle (`ROUND`, with what fills it), straight lines, or the detector."""
 
     kind: str
     at: Point
@@ -126,6 +134,35 @@ class Mark:
     def box(self) -> Box:
         (x, y), r = self.at, RADII[self.kind]
         return Box(x - r, y - r, x + r, y + r)
+
+    @property
+    def radius(self) -> float:
+        """That of the middle of the pen."""
+        return RADII[self.kind] - PEN / 2
+
+    @property
+    def pen(self) -> float:
+        """The width of its lines."""
+        return 1.8 if self.kind == "state" else PEN
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the straight lines are the border of a filled shape."""
+        return self.kind in ("linear", "nonlinear")
+
+    @property
+    def lines(self) -> tuple[tuple[Point, ...], ...]:
+        """The straight lines of a square, a diamond, a cross or a bar; none for the others."""
+        (x, y), r = self.at, self.radius
+        a = 0.9 * r
+        corners: dict[str, tuple[tuple[Point, ...], ...]] = {
+            "linear": (((a, a), (a, -a), (-a, -a), (-a, a)),),
+            "nonlinear": (((0.0, r), (r, 0.0), (0.0, -r), (-r, 0.0)),),
+            "source": (((-a, -a), (a, a)), ((-a, a), (a, -a))),
+            "state": (((-r, 0.0), (r, 0.0)),),
+            "end": (((-r, 0.0), (r, 0.0)),),
+        }
+        return tuple(tuple((x + right, y + up) for right, up in line) for line in corners.get(self.kind, ()))
 
 
 @dataclass(frozen=True)
@@ -161,7 +198,8 @@ class Picture:
     @cached_property
     def box(self) -> Box:
         """The smallest box around everything, with a margin."""
-        tight = Box.around(part.box for part in (*self.strokes, *self.marks, *self.captions))
+        parts: tuple[Stroke | Mark | Caption, ...] = (*self.strokes, *self.marks, *self.captions)
+        tight = Box.around(part.box for part in parts)
         return Box(tight.left - MARGIN, tight.bottom - MARGIN, tight.right + MARGIN, tight.top + MARGIN)
 
     @property

@@ -1,17 +1,16 @@
 """Pictures as SVG: one stand-alone file of text without scripts, fonts or references to anything outside it."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from opalgebra.files import write_text
 from opalgebra.render.label import SMALLER, Label, Run
-from opalgebra.render.layout import RADII, Caption, Mark, Picture, Point, Stroke
+from opalgebra.render.layout import GHOST, ROUND, WHITE, Caption, Mark, Point, Stroke
 from opalgebra.render.pictures import picture
 
+Place = Callable[[Point], str]
+
 FONT = "'Latin Modern Math','STIX Two Text','Times New Roman',Times,serif"
-PEN = 0.8
-GHOST = "#bbbbbb"
-SHADE = "#cccccc"
 BASELINE = 0.33
 
 
@@ -41,14 +40,9 @@ def svg(value: Any) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}pt" height="{height}pt" '
         f'viewBox="0 0 {width} {height}" font-family={quoteattr(FONT)} fill="none" stroke-linecap="round">\n'
         f"<title>{_text(shown.title)}</title>\n"
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
+        f'<rect width="{width}" height="{height}" fill="{WHITE}"/>\n'
     )
     return head + "\n".join(body) + "\n</svg>\n"
-
-
-def save_svg(value: Any, path: Any) -> Any:
-    """Writes `svg(value)` under a path, whole or not at all; gives the path."""
-    return write_text(path, svg(value))
 
 
 def _number(length: float) -> str:
@@ -60,63 +54,46 @@ def _text(words: str) -> str:
     return escape("".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in words))
 
 
-def _stroke(stroke: Stroke, place: Any) -> str:
+def _stroke(stroke: Stroke, place: Place) -> str:
     colour = GHOST if stroke.style == "ghost" else stroke.colour
     dashes = ' stroke-dasharray="3 2"' if stroke.is_dashed else ""
-    width = stroke.width * (3 if stroke.style == "thick" else 1)
-    pen = f'stroke="{colour}" stroke-width="{_number(width)}"{dashes}'
+    pen = f'stroke="{colour}" stroke-width="{_number(stroke.pen)}"{dashes}'
     if stroke.style == "wave":
         start, *rest = map(place, stroke.bows)
         curves = " ".join(f"Q{control} {end}" for control, end in zip(rest[::2], rest[1::2]))
         found = f'<path class="wave" d="M{start} {curves}" {pen}/>'
     else:
-        lines = " ".join(f"M{place(start)} L{place(end)}" for start, end in stroke.rails)
-        found = f'<path class="{stroke.style}" d="{lines}" {pen}/>'
-    if stroke.has_arrow:
-        found += f'<path class="arrow" d="M{" L".join(map(place, stroke.arrow))} Z" fill="{colour}"/>'
-    return found
+        found = f'<path class="{stroke.style}" d="{" ".join(_path(rail, place) for rail in stroke.rails)}" {pen}/>'
+    return found + (f'<path class="arrow" d="{_path(stroke.arrow, place)} Z" fill="{colour}"/>' if stroke.has_arrow else "")
 
 
-def _mark(mark: Mark, place: Any) -> str:
-    (x, y), r = mark.at, RADII[mark.kind]
-    pen = f'stroke="{mark.colour}" stroke-width="{PEN}"'
-    kind = f'class="{mark.kind}"'
-    reach = r - PEN / 2
+def _path(points: Iterable[Point], place: Place) -> str:
+    return "M" + " L".join(map(place, points))
 
-    def line(*points: Point) -> str:
-        return "M" + " L".join(place((x + right, y + up)) for right, up in points)
 
-    if mark.kind in ("dot", "ffn", "norm", "blob", "shaded"):
-        fill = {"norm": "#ffffff", "blob": SHADE, "shaded": SHADE}.get(mark.kind, mark.colour)
-        at, size = place(mark.at).split(","), _number(reach)
-        return f'<circle {kind} cx="{at[0]}" cy="{at[1]}" r="{size}" fill="{fill}" {pen}/>'
-    if mark.kind in ("linear", "nonlinear"):
-        side = reach if mark.kind == "nonlinear" else reach * 0.9
-        corners = ((0, side), (side, 0), (0, -side), (-side, 0))
-        if mark.kind == "linear":
-            corners = ((side, side), (side, -side), (-side, -side), (-side, side))
-        return f'<path {kind} d="{line(*corners)} Z" fill="{mark.colour}" {pen}/>'
-    if mark.kind == "source":
-        arm = reach * 0.9
-        return f'<path {kind} d="{line((-arm, -arm), (arm, arm))} {line((-arm, arm), (arm, -arm))}" {pen}/>'
+def _mark(mark: Mark, place: Place) -> str:
+    (x, y), r = mark.at, _number(mark.radius)
+    look = f'class="{mark.kind}" stroke="{mark.colour}" stroke-width="{mark.pen}"'
+    if mark.kind in ROUND:
+        across, down = place(mark.at).split(",")
+        return f'<circle {look} cx="{across}" cy="{down}" r="{r}" fill="{ROUND[mark.kind] or mark.colour}"/>'
     if mark.kind == "detector":
-        bow = f"A{_number(reach)},{_number(reach)} 0 0 1"
-        return f'<path {kind} d="{line((-reach, 0))} {bow} {place((x + reach, y))} Z" fill="#ffffff" {pen}/>'
-    thick = 1.8 if mark.kind == "state" else PEN
-    return f'<path {kind} d="{line((-reach, 0), (reach, 0))}" stroke="{mark.colour}" stroke-width="{thick}"/>'
+        left, right = place((x - mark.radius, y)), place((x + mark.radius, y))
+        return f'<path {look} d="M{left} A{r},{r} 0 0 1 {right} Z" fill="{WHITE}"/>'
+    if mark.is_filled:
+        return "".join(f'<path {look} d="{_path(line, place)} Z" fill="{mark.colour}"/>' for line in mark.lines)
+    return f'<path {look} d="{" ".join(_path(line, place) for line in mark.lines)}"/>'
 
 
-def _caption(caption: Caption, place: Any) -> str:
+def _caption(caption: Caption, place: Place) -> str:
     x, y = caption.at
     drop = BASELINE * caption.size
     anchor = "end" if caption.is_turned else caption.anchor
     at = place((x + drop, y) if caption.is_turned else (x, y - drop))
     left, down = at.split(",")
     turn = f' transform="rotate(-90 {left} {down})"' if caption.is_turned else ""
-    return (
-        f'<text x="{left}" y="{down}" text-anchor="{anchor}" font-size="{_number(caption.size)}" fill="{caption.colour}"{turn} xml:space="preserve">'
-        f"{_runs(caption.label, caption.size)}</text>"
-    )
+    look = f'text-anchor="{anchor}" font-size="{_number(caption.size)}" fill="{caption.colour}"{turn} xml:space="preserve"'
+    return f'<text x="{left}" y="{down}" {look}>{_runs(caption.label, caption.size)}</text>'
 
 
 def _runs(label: Label, size: float) -> str:

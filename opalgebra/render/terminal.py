@@ -52,8 +52,8 @@ def _stroke(stroke: Stroke) -> Iterator[tuple[Place, str]]:
     steps = max(abs(right - column), abs(top - row))
     signs = _UPRIGHT if column == right else _SLANTED
     for step in range(steps + 1):
-        at = (round(column + (right - column) * step / steps), round(row + (top - row) * step / steps)) if steps else (column, row)
-        yield at, signs[stroke.style]
+        share = step / max(steps, 1)
+        yield (round(column + (right - column) * share), round(row + (top - row) * share)), signs[stroke.style]
     if stroke.has_arrow and steps > 1:
         yield ((column + right) // 2, (row + top) // 2), _ARROWS[stroke.style][top < row]
 

@@ -3,21 +3,29 @@
 The picture is one `tikzpicture` in points with named styles, so that a paper can restyle attention or norms in one place.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from opalgebra.errors import LimitError
-from opalgebra.render.label import SIZE, latex_of
-from opalgebra.render.layout import AMPLITUDE, BLACK, RADII, WAVELENGTH, Caption, Mark, Picture, Stroke
+from opalgebra.render.label import latex_of
+from opalgebra.render.layout import (
+    AMPLITUDE,
+    BLACK,
+    GHOST,
+    PEN,
+    RADII,
+    ROUND,
+    WAVELENGTH,
+    Caption,
+    Mark,
+    Picture,
+    Point,
+    Stroke,
+)
 from opalgebra.render.pictures import picture
 
 PREAMBLE = "\\usepackage{tikz}\n\\usetikzlibrary{decorations.pathmorphing}"
 WIDEST = 16_000.0
-PEN = 0.8
-_FORMS = {
-    "dot": "circle, fill", "ffn": "circle, fill", "norm": "circle, draw, fill=white", "blob": "circle, draw, fill=black!20",
-    "shaded": "circle, draw, fill=black!20", "linear": "rectangle, fill", "nonlinear": "rectangle, fill, rotate=45",
-}  # fmt: skip
-_SIDE = {"linear": 0.9, "nonlinear": 0.7}
 
 
 def tikz(value: Any) -> str:
@@ -32,43 +40,47 @@ def tikz(value: Any) -> str:
     shown = picture(value)
     if max(shown.size) > WIDEST:
         raise LimitError(
-            f"a picture {max(shown.size):,.0f} points long was to be drawn in TikZ, and TeX measures no more than {WIDEST:,.0f}; "
-            "draw a part of it, or use svg"
+            f"a picture of {max(shown.size):,.0f} points was to be drawn in TikZ, and TeX measures up to {WIDEST:,.0f}; draw a part "
+            "of it, or use svg"
         )
-    colours = _colours(shown)
-    parts = [*shown.strokes, *shown.marks, *shown.captions]
-    lines = [_line(part, colours) for part in parts]
+    parts: list[Stroke | Mark | Caption] = [*shown.strokes, *shown.marks, *shown.captions]
+    found = sorted({part.colour for part in parts} - {BLACK})
+    colours = {colour: f"opalgebra{colour[1:].upper()}" for colour in found}
     defined = [f"\\definecolor{{{name}}}{{HTML}}{{{colour[1:].upper()}}}" for colour, name in colours.items()]
+    lines = (_line(part, colours) for part in parts)
     return "\n".join([*defined, _head(shown), *(f"  {line}" for line in lines), "\\end{tikzpicture}"])
 
 
 def _head(shown: Picture) -> str:
-    used = {stroke.style for stroke in shown.strokes} | {mark.kind for mark in shown.marks}
-    styles = {
-        "plain": f"line width={PEN}pt",
-        "double": f"line width={PEN}pt",
-        "thick": f"line width={3 * PEN}pt",
-        "ghost": "line width=0.4pt, draw=black!30",
-        "wave": f"line width={PEN}pt, decorate, decoration={{snake, amplitude={AMPLITUDE}pt, segment length={WAVELENGTH}pt}}",
-    }  # fmt: skip
-    own = [f"{style}/.style={{{styles[style]}}}" for style in styles if style in used]
-    own += [f"{kind}/.style={{{_form(kind)}}}" for kind in _FORMS if kind in used]
-    own.append(r"label/.style={inner sep=0pt, outer sep=0pt, text height=1.6ex, text depth=0.4ex}")
+    """The beginning of the environment, with the styles that the picture uses."""
+    wave = f"decorate, decoration={{snake, amplitude={AMPLITUDE}pt, segment length={WAVELENGTH}pt}}"
+    ghost = f"line width=0.4pt, draw=black!{_ink(GHOST)}"
+    pen = f"line width={PEN}pt"
+    styles = {"plain": pen, "double": pen, "thick": f"line width={3 * PEN:.1f}pt", "ghost": ghost, "wave": f"{pen}, {wave}"}
+    used = {stroke.style for stroke in shown.strokes}
+    own = [f"{style}/.style={{{look}}}" for style, look in styles.items() if style in used]
+    own += [f"{kind}/.style={{{_circle(kind, fill)}}}" for kind, fill in ROUND.items() if kind in {m.kind for m in shown.marks}]
+    own.append("label/.style={inner sep=0pt, outer sep=0pt, text height=1.6ex, text depth=0.4ex}")
     return "\\begin{tikzpicture}[x=1pt, y=1pt, line cap=round,\n  " + ",\n  ".join(own) + "]"
 
 
-def _form(kind: str) -> str:
-    wide = 2 * RADII[kind] * _SIDE.get(kind, 1.0) - (PEN if "draw" in _FORMS[kind] else 0.0)
-    return f"{_FORMS[kind]}, inner sep=0pt, outer sep=0pt, minimum size={wide:.2f}pt"
+def _circle(kind: str, fill: str | None) -> str:
+    size = 2 * RADII[kind] - PEN
+    look = "fill" if fill is None else f"fill=black!{_ink(fill)}"
+    return f"circle, draw, line width={PEN}pt, {look}, inner sep=0pt, outer sep=0pt, minimum size={size:.1f}pt"
 
 
-def _colours(shown: Picture) -> dict[str, str]:
-    found = sorted({part.colour for part in (*shown.strokes, *shown.marks, *shown.captions)} - {BLACK})
-    return {colour: f"opalgebra{colour[1:].upper()}" for colour in found}
+def _ink(grey: str) -> int:
+    """How much black a grey has, in per cent."""
+    return round(100 - int(grey[1:3], 16) / 2.55)
 
 
-def _point(point: tuple[float, float]) -> str:
+def _point(point: Point) -> str:
     return f"({_number(point[0])}, {_number(point[1])})"
+
+
+def _path(points: Iterable[Point]) -> str:
+    return " -- ".join(map(_point, points))
 
 
 def _number(length: float) -> str:
@@ -84,44 +96,37 @@ def _line(part: Stroke | Mark | Caption, colours: dict[str, str]) -> str:
 def _stroke(stroke: Stroke, colours: dict[str, str]) -> str:
     options = [stroke.style]
     if stroke.style != "ghost" and stroke.width != PEN:
-        options.append(f"line width={_number(stroke.width * (3 if stroke.style == 'thick' else 1))}pt")
+        options.append(f"line width={_number(stroke.pen)}pt")
     if stroke.colour in colours:
         options.append(f"draw={colours[stroke.colour]}")
     if stroke.style == "wave" and stroke.amplitude != AMPLITUDE:
         options.append(f"decoration={{amplitude={_number(stroke.amplitude)}pt}}")
     if stroke.is_dashed:
         options.append("dash pattern=on 3pt off 2pt")
-    lines = "".join(f"\\draw[{', '.join(options)}] {_point(start)} -- {_point(end)}; " for start, end in stroke.rails)
+    lines = [f"\\draw[{', '.join(options)}] {_path(rail)};" for rail in stroke.rails]
     if stroke.has_arrow:
         own = f"[{colours[stroke.colour]}]" if stroke.colour in colours else ""
-        lines += f"\\fill{own} {' -- '.join(map(_point, stroke.arrow))} -- cycle;"
-    return lines.strip()
+        lines.append(f"\\fill{own} {_path(stroke.arrow)} -- cycle;")
+    return " ".join(lines)
 
 
 def _mark(mark: Mark, colours: dict[str, str]) -> str:
-    r = RADII[mark.kind] - PEN / 2
-    own = f", color={colours[mark.colour]}" if mark.colour in colours else ""
-    (x, y), at = mark.at, _point(mark.at)
-    if mark.kind in _FORMS:
-        return f"\\node[{mark.kind}{own}] at {at} {{}};"
-    if mark.kind == "source":
-        arm = 0.9 * r
-        ends = [((x - arm, y - arm), (x + arm, y + arm)), ((x - arm, y + arm), (x + arm, y - arm))]
-        crossed = " ".join(f"{_point(start)} -- {_point(end)}" for start, end in ends)
-        return f"\\draw[line width={PEN}pt{own}] {crossed};"
+    own = f", {'draw' if mark.kind in ROUND else 'color'}={colours[mark.colour]}" if mark.colour in colours else ""
+    if mark.kind in ROUND:
+        own += f", fill={colours[mark.colour]}" if own and ROUND[mark.kind] is None else ""
+        return f"\\node[{mark.kind}{own}] at {_point(mark.at)} {{}};"
     if mark.kind == "detector":
-        left, right = _point((x - r, y)), _point((x + r, y))
-        return f"\\draw[line width={PEN}pt, fill=white{own}] {right} arc[start angle=0, end angle=180, radius={r:.2f}pt] -- {left} -- cycle;"
-    thick = 1.8 if mark.kind == "state" else PEN
-    return f"\\draw[line width={thick}pt{own}] {_point((x - r, y))} -- {_point((x + r, y))};"
+        (x, y), r = mark.at, mark.radius
+        arc = f"arc[start angle=0, end angle=180, radius={_number(r)}pt]"
+        return f"\\draw[line width={PEN}pt, fill=white{own}] {_point((x + r, y))} {arc} -- cycle;"
+    if mark.is_filled:
+        return " ".join(f"\\fill[black{own}] {_path(line)} -- cycle;" for line in mark.lines)
+    return " ".join(f"\\draw[line width={mark.pen}pt{own}] {_path(line)};" for line in mark.lines)
 
 
 def _caption(caption: Caption, colours: dict[str, str]) -> str:
     anchor = "east" if caption.is_turned else {"start": "west", "middle": "center", "end": "east"}[caption.anchor]
-    options = ["label", f"anchor={anchor}"]
-    if caption.is_turned:
-        options.append("rotate=90")
-    if caption.colour in colours:
-        options.append(f"text={colours[caption.colour]}")
+    turn = ", rotate=90" if caption.is_turned else ""
+    own = f", text={colours[caption.colour]}" if caption.colour in colours else ""
     size = f"\\fontsize{{{_number(caption.size)}}}{{{_number(1.2 * caption.size)}}}\\selectfont "
-    return f"\\node[{', '.join(options)}] at {_point(caption.at)} {{{size}{latex_of(caption.label)}}};"
+    return f"\\node[label, anchor={anchor}{turn}{own}] at {_point(caption.at)} {{{size}{latex_of(caption.label)}}};"
