@@ -118,11 +118,15 @@ class TokenDiagram:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Of a single worldline: where it begins, and where each step that may move brings it. InputError for several."""
+        """Of a single worldline: where it begins, and where each vertex that may move brings it, or a propagator that does.
+
+        InputError for several.
+        """
         if self.count != 1:
             raise InputError(f"the positions of {self.count:,} worldlines were asked; only a single one has them")
-        moving = (hops[0].target for step, hops in enumerate(self.steps) if is_moving(self.diagram, step))
-        return (self.steps[0][0].source, *moving)
+        hops = [hop for (hop,) in self.steps]
+        moving = (hop for hop in hops if hop.source != hop.target or (hop.step % 2 == 0 and is_moving(self.diagram, hop.step)))
+        return (hops[0].source, *(hop.target for hop in moving))
 
     @property
     def graph(self) -> "networkx.DiGraph[tuple[int, int]]":

@@ -93,13 +93,13 @@ class Vertex:
             return Route((*route.passed, *own) if forwards else (*own, *route.passed), route.birth)
 
         if not self.moves:
-            return Halves(act(halves.rows), tuple(longer(route, None) for route in halves.routes))
+            return Halves(_each(act, halves.rows), tuple(longer(route, None) for route in halves.routes))
         rows, routes = [], []
         for position in range(halves.rows.shape[-2]):
             here = (halves.rows[:, 0, position] != 0).any(-1).nonzero()[:, 0]
             rows.append(only(position, halves.rows[here]))
             routes += [longer(halves.routes[row], position) for row in here.tolist()]
-        return Halves(act(torch.cat(rows)), tuple(routes))
+        return Halves(_each(act, torch.cat(rows)), tuple(routes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ class _Step:
         for count, own in enumerate(halves):
             fewer = halves[count - 1] if count else None
             added = [chosen(vertex, fewer) for vertex in self.vertices] if fewer is not None and fewer.routes else []
-            found.append(Halves(line(own.rows), own.routes).and_those(added))
+            found.append(Halves(_each(line, own.rows), own.routes).and_those(added))
         return found
 
     def born(self, binding: Interpretation, series: Series) -> tuple[Halves, Halves]:
@@ -204,6 +204,11 @@ class _Step:
                     found[1 - left].append(Halves(array, (Route(birth=(stage.number, emitter)),)))
         none = Halves(binding.states[:0])
         return none.and_those(found[0]), none.and_those(found[1])
+
+
+def _each(act: Linear, rows: Tensor) -> Tensor:
+    """The image of each row; maps take no array of none."""
+    return act(rows) if len(rows) else rows
 
 
 def _composed(parts: list[Affine | None]) -> Linear:

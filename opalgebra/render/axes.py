@@ -86,18 +86,20 @@ class _Drawing:
                 self.path(list(line), ["M", "L"], 3, edgecolor=mark.colour, linewidth=mark.pen)
 
     def caption(self, caption: Caption) -> None:
+        from matplotlib.font_manager import FontProperties
         from matplotlib.patches import PathPatch
         from matplotlib.textpath import TextPath
         from matplotlib.transforms import Affine2D
 
-        outline: Any = TextPath((0, 0), _mathtext(caption.label), size=caption.size, usetex=False)
+        font = FontProperties(family="serif", math_fontfamily="cm")
+        outline: Any = TextPath((0, 0), _mathtext(caption.label), size=caption.size, prop=font)
         wide = float(outline.get_extents().x1)
         (x, y), drop = caption.at, 0.33 * caption.size
         place = Affine2D().translate(-wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[_anchor(caption)], -drop)
         if caption.is_turned:
             place = place.rotate_deg(90)
         outline = place.translate(x, y).transform_path(outline)
-        self.ax.add_patch(PathPatch(outline, facecolor=caption.colour, edgecolor="none", zorder=4))
+        self.ax.add_patch(PathPatch(outline, facecolor=caption.colour, edgecolor="none", zorder=4, snap=False))
 
 
 def _anchor(caption: Caption) -> str:
