@@ -6,8 +6,8 @@ from math import lcm
 
 from opalgebra.errors import InputError
 from opalgebra.render.feynman import ATTENTION, MARKS, Leg, Stop, path_picture
-from opalgebra.render.label import Label, Run, roman, variable
-from opalgebra.render.layout import Picture, row_of
+from opalgebra.render.label import CELL, Label, Run, roman, variable
+from opalgebra.render.layout import Picture, row_of, stack_of
 from opalgebra.scalar import Polynomial, Scalar, ScalarLike, as_scalar, is_scalar
 from opalgebra.series import Series
 from opalgebra.space import Kind
@@ -15,11 +15,13 @@ from opalgebra.topology import Word, topologies
 
 _LETTERS = {Kind.ATTENTION: "A", Kind.FFN: "F", Kind.NONLINEAR: "B", Kind.LINEAR: "V", Kind.NORM: "N"}
 _SOURCE = "source of "
+WIDTH = 360.0
 
 
 def picture_of_order(series: Series, order: int) -> Picture:
     """All topologies of an order with their multiplicities. Lines are those of the series: with a blob where vertices that are
-    not counted are resummed in them, double where norms follow vertices, else bare. LimitError as `topologies`.
+    not counted are resummed in them, double where norms follow vertices, else bare. What is wider than the text of an article
+    goes on in a line below. LimitError as `topologies`.
 
     >>> import opalgebra as oa
     >>> S = oa.transformer(3).dyson()
@@ -45,18 +47,39 @@ def picture_of_topologies(
     if not isinstance(multiplicities, Mapping) or not multiplicities:
         raise InputError("a picture of no topologies was asked; give the mapping that topologies(series, order) returns")
     leg = Leg("double" if is_normed else "plain", has_blob=has_blobs)
-    items: list[Picture | Label] = []
+    items: list[Picture] = []
     spoken = []
     for place, (word, times) in enumerate(multiplicities.items()):
         count = _checked(word, times)
         sign = roman("+") if place else () if order is None else (*variable("S", str(order)), *roman(" ="))
         factor = () if count == 1 else scalar_label(count)
-        if sign or factor:
-            items.append((*sign, *(roman(" ") if sign and factor else ()), *factor))
-        items.append(_word_picture(word, leg))
+        before = (*sign, *(roman(" ") if sign and factor else ()), *factor)
+        items.append(row_of([*([before] if before else []), _word_picture(word, leg)], title=""))
         spoken.append(" ".join(([] if count == 1 else [str(count)]) + list(word or ("the propagator",))))
     title = " + ".join(spoken)
-    return row_of(items, title=title if order is None else f"Order {order}: {title}")
+    lines = [row_of(line, title="") for line in _balanced(items)]
+    return stack_of(lines, title=title if order is None else f"Order {order}: {title}")
+
+
+def _balanced(items: list[Picture]) -> list[list[Picture]]:
+    """The items in as few lines of at most `WIDTH` as they need, and these as equally long as they can be."""
+    found = _lines(items, WIDTH)
+    width = WIDTH
+    while (width := width - CELL) > 0 and len(narrower := _lines(items, width)) == len(found):
+        found = narrower
+    return found
+
+
+def _lines(items: list[Picture], width: float) -> list[list[Picture]]:
+    lines: list[list[Picture]] = []
+    room = 0.0
+    for item in items:
+        if not lines or item.size[0] > room:
+            lines.append([])
+            room = width
+        lines[-1].append(item)
+        room -= item.size[0] + CELL
+    return lines
 
 
 def picture_of_dyson_equation(full: str = "G", bare: str = "G_0", self_energy: str = "Σ") -> Picture:
@@ -64,8 +87,7 @@ def picture_of_dyson_equation(full: str = "G", bare: str = "G_0", self_energy: s
 
     The self-energy is the blob: all that cannot be cut in two by cutting one bare line (`dyson_equation`, `self_energy`).
     """
-    names = [_letter(name) for name in (full, bare, self_energy)]
-    whole, free, blob = names
+    whole, free, blob = (_letter(name) for name in (full, bare, self_energy))
     ends = (Stop("end"), Stop("end"))
     left = path_picture(ends, [Leg("thick", whole, spare=2)], title=full)
     first = path_picture(ends, [Leg("plain", free, spare=2)], title=bare)

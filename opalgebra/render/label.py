@@ -32,7 +32,7 @@ _ABOVE = dict(zip("0123456789+-−=()T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻�
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 # Advances in units of the font size that the text faces in use (Computer Modern, Times, DejaVu Serif) do not exceed.
-_ADVANCE = dict.fromkeys("MWmw@%—", 1.06) | dict.fromkeys("ijl.,:;'|()[] !", 0.45) | {"…": 1.3, "␣": 0.75}
+_ADVANCE = dict.fromkeys("MWmw@%—", 1.12) | dict.fromkeys("ijl.,:;'|()[] !", 0.45) | {"…": 1.3, "␣": 0.75}
 _CAPITAL, _OTHER = 0.9, 0.72
 
 

@@ -7,7 +7,7 @@ dashed, and those below a hundredth of the largest are left out, as is what only
 
 from opalgebra.diagram import Line, Node
 from opalgebra.render.feynman import ATTENTION, MARKS, belongs, line_label
-from opalgebra.render.label import CELL, LINE, Label, name_label, roman, source_label, width_of, words
+from opalgebra.render.label import CELL, LINE, Label, cells_of, name_label, roman, source_label, words
 from opalgebra.render.layout import BLACK, Caption, Mark, Picture, Stroke
 from opalgebra.space import Kind
 from opalgebra.worldlines import Hop, TokenDiagram, connected, is_moving
@@ -18,18 +18,17 @@ THINNEST, THICKEST = 0.4, 3.2
 SMALL, FLAT, FEW = 8.0, 1.2, 8
 
 
-def lattice_picture(resolved: TokenDiagram, *, is_upright: bool = False) -> Picture:
-    """The picture of a token-resolved diagram; upright tokens need wider columns."""
-    return _Lattice(resolved, is_upright).picture
+def lattice_picture(resolved: TokenDiagram, *, in_cells: bool = False) -> Picture:
+    """The picture of a token-resolved diagram, with tokens turned upwards, or written across in cells of a terminal."""
+    return _Lattice(resolved, in_cells).picture
 
 
 class _Lattice:
-    def __init__(self, resolved: TokenDiagram, is_upright: bool) -> None:
-        self.resolved, self.is_upright = resolved, is_upright
+    def __init__(self, resolved: TokenDiagram, in_cells: bool) -> None:
+        self.resolved, self.in_cells = resolved, in_cells
         self.names = [words(token.strip() or token) for token in resolved.tokens]
-        widest = max(width_of(name, SMALL) for name in self.names)
-        narrow = 4 * CELL if len(self.names) <= FEW else 2 * CELL
-        self.pitch = 2 * CELL * -(-(widest + CELL) // (2 * CELL)) if is_upright else narrow
+        widest = max(map(cells_of, self.names)) + 2 if in_cells else 4 if len(self.names) <= FEW else 2
+        self.pitch = widest // 2 * 2 * CELL
         self.largest = max((abs(hop.weight) for hop in resolved.hops if hop.weight is not None), default=0.0)
         self.shown = connected([[hop for hop in hops if self.share(hop) >= SHOWN] for hops in resolved.steps])
         self.strokes: list[Stroke] = []
@@ -129,7 +128,7 @@ class _Lattice:
         strong = {at for hops in self.shown for hop in hops if self.share(hop) >= STRONG for at in (hop.source, hop.target)}
         for position, name in enumerate(self.names):
             colour = BLACK if position in strong else FAINT
-            if self.is_upright:
+            if self.in_cells:
                 self.captions.append(Caption(name, (self.across(position), -LINE), "middle", SMALL, colour=colour))
             else:
                 at = (self.across(position), -0.6 * LINE)

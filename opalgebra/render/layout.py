@@ -243,6 +243,17 @@ def row_of(items: Iterable[Picture | Label], *, title: str) -> Picture:
     return together(placed, title)
 
 
+def stack_of(pictures: Iterable[Picture], *, title: str) -> Picture:
+    """Pictures below each other, each beginning on the left."""
+    placed: list[Picture] = []
+    bottom = 0.0
+    for picture in pictures:
+        box = picture.box
+        placed.append(picture.shifted(_on_grid(-box.left, CELL), -_on_grid(box.top - bottom, LINE)))
+        bottom = placed[-1].box.bottom
+    return together(placed, title)
+
+
 def grid_of(pictures: Iterable[Picture], *, columns: int, title: str) -> Picture:
     """Pictures in rows of some columns, read from left to right and downwards; all cells have one size."""
     if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:

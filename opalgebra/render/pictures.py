@@ -13,10 +13,10 @@ from opalgebra.render.layout import Picture, grid_of, row_of
 from opalgebra.worldlines import TokenDiagram
 
 
-def picture(value: Any, *, is_upright: bool = False) -> Picture:
+def picture(value: Any, *, in_cells: bool = False) -> Picture:
     """The layout of a Diagram, a TokenDiagram or a term, which every skin draws; a Picture is its own.
 
-    is_upright: whether the tokens of a TokenDiagram are written across, in wider columns, as a terminal has them.
+    in_cells: lays a TokenDiagram out for a terminal, with its tokens written across in columns as wide as they are there.
 
     InputError for what has no picture, or for an operator that is no term.
 
@@ -27,7 +27,7 @@ def picture(value: Any, *, is_upright: bool = False) -> Picture:
     if isinstance(value, Picture):
         return value
     if isinstance(value, TokenDiagram):
-        return lattice_picture(value, is_upright=is_upright)
+        return lattice_picture(value, in_cells=in_cells)
     if isinstance(value, Operator):
         value = Diagram(value)
     if isinstance(value, Diagram):

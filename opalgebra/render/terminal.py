@@ -31,7 +31,7 @@ def terminal(value: Any) -> str:
      ╵
      in
     """
-    shown = picture(value, is_upright=True)
+    shown = picture(value, in_cells=True)
     canvas: dict[Place, str] = {}
     for stroke in shown.strokes:
         canvas.update(_stroke(stroke))

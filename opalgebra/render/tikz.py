@@ -16,6 +16,7 @@ from opalgebra.render.layout import (
     RADII,
     ROUND,
     WAVELENGTH,
+    WHITE,
     Caption,
     Mark,
     Picture,
@@ -111,9 +112,10 @@ def _stroke(stroke: Stroke, colours: dict[str, str]) -> str:
 
 
 def _mark(mark: Mark, colours: dict[str, str]) -> str:
-    own = f", {'draw' if mark.kind in ROUND else 'color'}={colours[mark.colour]}" if mark.colour in colours else ""
+    own = f", draw={colours[mark.colour]}" if mark.colour in colours else ""
+    if own and (mark.is_filled or ROUND.get(mark.kind, WHITE) is None):
+        own += f", fill={colours[mark.colour]}"
     if mark.kind in ROUND:
-        own += f", fill={colours[mark.colour]}" if own and ROUND[mark.kind] is None else ""
         return f"\\node[{mark.kind}{own}] at {_point(mark.at)} {{}};"
     if mark.kind == "detector":
         (x, y), r = mark.at, mark.radius
