@@ -79,6 +79,14 @@ _HOMES = {
     "opalgebra.models.trace": "Trace",
     "opalgebra.render.document": "document",
     "opalgebra.render.table": "Formula Table table",
+    "opalgebra.worldlines": "TokenDiagram token_diagram",
+    "opalgebra.render.layout": "Picture",
+    "opalgebra.render.pictures": "picture picture_grid picture_row",
+    "opalgebra.render.feynman_series": "picture_of_dyson_equation picture_of_order picture_of_topologies",
+    "opalgebra.render.svg": "svg",
+    "opalgebra.render.tikz": "tikz",
+    "opalgebra.render.terminal": "terminal",
+    "opalgebra.render.axes": "draw",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _PARTS = ("analysis", "testing")

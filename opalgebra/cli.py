@@ -90,6 +90,59 @@ def expand(expression: str, as_latex: bool, nonlinear: str, states: str, real: s
 
 
 @cli.command()
+@click.argument("term", required=False)
+@click.option("--states", default="", help="Names in TERM, separated by commas, that are states; all others are linear.")
+@click.option("--layers", type=int, help="Without TERM: the layers of a Transformer whose series is drawn.")
+@click.option("--heads", type=int, help="Make so many heads a layer its vertices.")
+@click.option("--norm", default="pre", show_default=True, help="pre, post, sandwich or branch.")
+@click.option("--parallel", is_flag=True, help="Attention and feed-forward network read the same state.")
+@click.option("--counting", default="all", show_default=True, help="What counts as an order: all, attention or ffn.")
+@click.option("--order", default=2, show_default=True, help="The order that is drawn, by its topologies with multiplicities.")
+@click.option("--rank", type=int, help="Draw one term of the order, counted from 0.")
+@click.option("--tokens", type=int, help="Resolve the term over so many tokens.")
+@click.option("--format", "form", default="text", show_default=True, type=click.Choice(["text", "svg", "tikz"]))
+def diagram(
+    term: str | None,
+    states: str,
+    layers: int | None,
+    heads: int | None,
+    norm: str,
+    parallel: bool,
+    counting: str,
+    order: int,
+    rank: int | None,
+    tokens: int | None,
+    form: str,
+) -> int:
+    """Draw TERM, such as "V3 @ V1 @ x", or of the series of a Transformer a whole order or one term."""
+    from opalgebra.architecture import transformer
+    from opalgebra.diagram import Diagram
+    from opalgebra.errors import InputError
+    from opalgebra.expr import Atom
+    from opalgebra.parse import parse
+    from opalgebra.render.feynman_series import picture_of_order
+    from opalgebra.render.svg import svg
+    from opalgebra.render.terminal import terminal
+    from opalgebra.render.tikz import tikz
+    from opalgebra.worldlines import token_diagram
+
+    if (term is None) == (layers is None):
+        raise InputError("a diagram is drawn of a TERM, or of a Transformer by --layers; give one of them")
+    shown: Any
+    if term is not None:
+        shown = Diagram(parse(term, atoms=[Atom(name, kind="state") for name in _names(states)], kind="linear"))
+    else:
+        series = transformer(layers or 0, heads, norm=norm, parallel=parallel).dyson(counting=counting)
+        shown = picture_of_order(series, order) if rank is None else Diagram(series.term(order, rank) @ series.states[0])
+    if tokens is not None:
+        if not isinstance(shown, Diagram):
+            raise InputError("--tokens resolves one term; name it by --rank, or give a TERM")
+        shown = token_diagram(shown, tokens)
+    click.echo({"text": terminal, "svg": svg, "tikz": tikz}[form](shown))
+    return 0
+
+
+@cli.command()
 @click.argument("name")
 @click.option("--folder", default="proofs", show_default=True, type=click.Path(path_type=Path), help="Where the proofs lie.")
 @click.option("--book", type=click.Path(path_type=Path), help="Also write an article of all proofs of the folder, in LaTeX.")

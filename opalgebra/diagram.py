@@ -80,16 +80,30 @@ class Line:
     end: int | None
 
     @property
+    def resummed(self) -> tuple[Atom, ...]:
+        """The vertices and biases resummed in it, in the order in which their stages act."""
+        summed = (factor for factor in self.factors if isinstance(factor, Sum))
+        return tuple(atom for factor in summed for atom in _acting(factor) if atom.kind != Kind.NORM)
+
+    @property
+    def norms(self) -> tuple[Atom, ...]:
+        """The norms that it passes, in the order in which they act."""
+        return tuple(factor.operator for factor in self.factors if isinstance(factor, Dressed))
+
+    @property
+    def kind(self) -> str:
+        """ "resummed" where it passes factors `1 + ...`, else "normed" where it passes norms, else "bare"."""
+        summed = any(isinstance(factor, Sum) for factor in self.factors)
+        return "resummed" if summed else "normed" if self.norms else "bare"
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """The propagator in the graph."""
-        summed = [factor for factor in self.factors if isinstance(factor, Sum)]
-        resummed = [atom for factor in summed for atom in _acting(factor)]
-        norms = [factor.operator.name for factor in self.factors if isinstance(factor, Dressed)]
         return {
-            "kind": "resummed" if summed else "normed" if norms else "bare",
+            "kind": self.kind,
             "interval": [self.begin, self.end],
-            "norms": norms,
-            "resummed": [atom.name for atom in resummed if atom.kind != Kind.NORM],
+            "norms": [atom.name for atom in self.norms],
+            "resummed": [atom.name for atom in self.resummed],
         }
 
 

@@ -196,7 +196,7 @@ class Series(Displayed):
         """The norm after a stage, dressed: what every part of the state passes there; the identity without one."""
         return Identity(X) if stage.after is None else dressed(stage.after, stage.sum @ self.states[stage.number - 1])
 
-    def _born(self, stage: Stage, emitter: Atom) -> Operator:
+    def born(self, stage: Stage, emitter: Atom) -> Operator:
         """The state that a vertex, a bias or a norm leaves over, carried to the end of its stage."""
         here = self.states[stage.number - 1]
         if emitter is stage.after:
@@ -262,7 +262,7 @@ class Series(Displayed):
         for stage, emitter, left in self.births(self._checked(order)):
             count = self._count(stage.number, left)
             if count:
-                born = self._born(stage, emitter)
+                born = self.born(stage, emitter)
                 for rank in range(count):
                     yield self.propagator(self._selection(stage.number, left, rank), stage.number) @ born
 
@@ -271,7 +271,7 @@ class Series(Displayed):
         """Each stage, dressed by the state before it, with its sources by order."""
         born: dict[int, tuple[list[Operator], list[Operator]]] = {stage.number: ([], []) for stage in self.stages}
         for stage, emitter, left in self.births(1):
-            born[stage.number][1 - left].append(self._born(stage, emitter))
+            born[stage.number][1 - left].append(self.born(stage, emitter))
         steps = []
         for stage, counted in zip(self.stages, self.counted):
             line, through = ordered_product(self._passing[stage.number - 1], space=X), self._line(stage)

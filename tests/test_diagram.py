@@ -54,7 +54,7 @@ def states_of_series(draw):
         return draw(states_of_series())
     stage, emitter, left = draw(st.sampled_from(births))
     chosen = S._selection(stage.number, left, draw(st.integers(0, S._count(stage.number, left) - 1)))
-    return S, chosen, stage, emitter, S.propagator(chosen, stage.number) @ S._born(stage, emitter)
+    return S, chosen, stage, emitter, S.propagator(chosen, stage.number) @ S.born(stage, emitter)
 
 
 def refused(error, act):
