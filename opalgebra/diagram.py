@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from opalgebra.adjoint import TransposeOf, transpose
 from opalgebra.dressing import source
+from opalgebra.display import Drawn
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, check_operators, factors, postorder
 from opalgebra.interchange import LONGEST, from_json, to_json
@@ -109,7 +110,7 @@ class Line:
 
 @final
 @dataclass(frozen=True, repr=False)
-class Diagram:
+class Diagram(Drawn):
     """One term of a Series, read from its factors. InputError for what is no term.
 
     >>> import opalgebra as oa

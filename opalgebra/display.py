@@ -12,6 +12,7 @@ RENDERERS = {
     "declared": "opalgebra.render.text:declared",
     "latex": "opalgebra.render.latex:latex",
     "html": "opalgebra.render.table:html",
+    "svg": "opalgebra.render.svg:svg",
 }
 
 
@@ -46,3 +47,12 @@ class Tabulated:
 
     def _repr_html_(self) -> str:
         return render("html", self)
+
+
+class Drawn:
+    """Mixin of what has a picture: notebooks get it as SVG."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return render("svg", self)

@@ -26,6 +26,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 from opalgebra.diagram import Diagram, Line, Node
+from opalgebra.display import Drawn
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom
 from opalgebra.scalar import is_natural
@@ -50,7 +51,7 @@ class Hop:
 
 @final
 @dataclass(frozen=True, repr=False)
-class TokenDiagram:
+class TokenDiagram(Drawn):
     """A diagram on the lattice of its tokens, by its hops in order of step. Made by `token_diagram`, or from a bound model.
 
     `readout` names what is measured at the end, None where nothing is. InputError for hops that are no part of a worldline from

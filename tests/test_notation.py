@@ -222,3 +222,34 @@ def test_the_body_of_an_article_is_for_input(tmp_path):
 
 def test_a_document_says_what_it_has():
     assert repr(oa.document([A, "and"], title="Two")) == "Document('Two', 2 items)"
+
+
+# Pictures in formulas and articles
+
+S = oa.transformer(2).dyson()
+d = oa.Diagram(S.term(2, 0))
+
+
+@pytest.mark.parametrize("drawn", [d, oa.token_diagram(d, ["a", "b"]), oa.picture_of_order(S, 1)])
+def test_what_has_a_picture_is_shown_in_notebooks_and_stands_in_formulas(drawn):
+    assert drawn._repr_svg_() == oa.svg(drawn)
+    assert oa.latex(drawn) == rf"\vcenter{{\hbox{{{oa.tikz(drawn)}}}}}"
+
+
+def test_an_article_loads_tikz_where_it_has_pictures_alone():
+    assert "tikz" not in str(oa.document([A], title="None"))
+    assert r"\usetikzlibrary{decorations.pathmorphing}" in str(oa.document([d], title="One"))
+
+
+@pytest.mark.tex
+def test_a_series_with_diagrams_inline_compiles(tmp_path):
+    inline = " + ".join(oa.latex(oa.Diagram(S.term(1, rank))) for rank in range(S.count(1)))
+    items = [
+        "The first order is",
+        rf"\[ y_1 = {inline} \]",
+        oa.picture_of_order(S, 2),
+        "and",
+        d,
+        oa.token_diagram(d, ["a_1", "b"]),
+    ]
+    assert "Overfull" not in compile_with_pdflatex(oa.document(items, title="Diagrams"), tmp_path)

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from opalgebra.display import Drawn, Tabulated
 from opalgebra.errors import InputError
 from opalgebra.files import write_text
 from opalgebra.render.latex import latex
 from opalgebra.render.lines import INDENT, WIDTH, broken
 from opalgebra.render.notation import PLAIN, Notation, check_notation
-from opalgebra.render.table import Table, floating
+from opalgebra.render.table import floating, table
+from opalgebra.render.tikz import PREAMBLE, tikz
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[a4paper,margin=2.5cm]{geometry}
@@ -37,14 +39,17 @@ class Document:
 
     @property
     def body(self) -> str:
-        """What stands between the beginning and the end of the document; it needs amsmath, amssymb and booktabs."""
+        """What stands between the beginning and the end of the document; it needs amsmath, amssymb, booktabs, and for
+        pictures what `opalgebra.render.tikz.PREAMBLE` says."""
         pairs = zip(("", *self.items), self.items)
         return "".join(_separator(before, item) + _item(item, self.notation) for before, item in pairs).lstrip("\n")
 
     def __str__(self) -> str:
+        body = self.body
+        pictures = f"{PREAMBLE}\n" if r"\begin{tikzpicture}" in body else ""
         return (
-            rf"{_PREAMBLE}\title{{{self.title}}}"
-            + f"\n\\date{{}}\n\\begin{{document}}\n\\maketitle\n\n{self.body}\n\n\\end{{document}}\n"
+            rf"{_PREAMBLE}{pictures}\title{{{self.title}}}"
+            + f"\n\\date{{}}\n\\begin{{document}}\n\\maketitle\n\n{body}\n\n\\end{{document}}\n"
         )
 
     def save(self, path: str | Path, *, fragment: bool = False) -> Path:
@@ -53,7 +58,7 @@ class Document:
 
 
 def document(items: Iterable[object], *, title: str, notation: Notation = PLAIN) -> Document:
-    """An article of the items, each a LaTeX paragraph (str), a Table, or a value with a LaTeX form.
+    """An article of the items, each a LaTeX paragraph (str), a result or Table, a diagram or picture, or a value with a formula.
 
     >>> import opalgebra as oa
     >>> r"\\begin{align*}" in str(oa.document([oa.transformer(1).operator], title="One layer"))
@@ -75,13 +80,15 @@ def display(value: object, *, notation: Notation = PLAIN) -> str:
 
 def _separator(before: object, item: object) -> str:
     if isinstance(item, str):
-        continues = item[:1].islower() and not isinstance(before, str | Table)
+        continues = item[:1].islower() and not isinstance(before, str | Drawn | Tabulated)
     else:
-        continues = isinstance(before, str) and not isinstance(item, Table)
+        continues = isinstance(before, str) and not isinstance(item, Drawn | Tabulated)
     return "\n" if continues else "\n\n"
 
 
 def _item(item: object, notation: Notation) -> str:
     if isinstance(item, str):
         return item
-    return floating(item) if isinstance(item, Table) else display(item, notation=notation)
+    if isinstance(item, Drawn):
+        return f"\\begin{{center}}\n{tikz(item)}\n\\end{{center}}"
+    return floating(table(item)) if isinstance(item, Tabulated) else display(item, notation=notation)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from opalgebra.expr import Atom
-from opalgebra.render.document import escape
+from opalgebra.render.escaping import escape
 from opalgebra.render.text import source_name
 
 CELL, LINE = 6.0, 12.0

@@ -10,7 +10,7 @@ from opalgebra.calculus import Derivative
 from opalgebra.commutator import Commutator
 from opalgebra.derivation import Chain
 from opalgebra.derivation import derivation as proof_lines
-from opalgebra.display import Tabulated
+from opalgebra.display import Drawn, Tabulated
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Index, Operator, Sum
 from opalgebra.facts import (
@@ -37,6 +37,7 @@ from opalgebra.render.lines import WIDTH, broken, visible
 from opalgebra.render.notation import PLAIN, Notation, check_notation, index, name, polynomial, scalar, symbol_name, upright
 from opalgebra.render.table import table, tabular
 from opalgebra.render.text import between, every_index, member, source_name, traced_names
+from opalgebra.render.tikz import tikz
 from opalgebra.render.writing import (
     FACTOR,
     PRODUCT,
@@ -365,6 +366,12 @@ def _line(notation: Notation, stage: Index | Scalar) -> str:
 @_latex.register
 def _(value: Tabulated, style: Style, notation: Notation) -> str:
     return tabular(table(value))
+
+
+@_latex.register
+def _(value: Drawn, style: Style, notation: Notation) -> str:
+    """The picture on the axis of the formula, so that a diagram may stand in a sum."""
+    return rf"\vcenter{{\hbox{{{tikz(value)}}}}}"
 
 
 def series_legend(value: Series, *, notation: Notation = PLAIN) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from opalgebra.display import Drawn
 from opalgebra.errors import InputError
 from opalgebra.render.label import CELL, LINE, SIZE, Label, width_of
 
@@ -187,7 +188,7 @@ class Caption:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Drawn):
     """What stands where. `title` says in words what is shown."""
 
     strokes: tuple[Stroke, ...] = ()
