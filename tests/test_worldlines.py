@@ -81,7 +81,7 @@ def test_one_worldline_has_positions():
     assert set(replace(hop, weight=None) for hop in single) <= set(hops)
     resolved = TokenDiagram(TWO, ("a", "b", "c"), tuple(single), readout="b")
     assert (resolved.count, resolved.positions, resolved.contribution) == (1, (0, 2, 2), 0.25)
-    assert repr(resolved) == "TokenDiagram(A2_1 A1_1 on 3 tokens, 1 worldlines, contribution +0.25)"
+    assert repr(resolved) == "TokenDiagram(A2_1 A1_1 on 3 tokens, 1 worldline, contribution +0.25)"
     assert refused(lambda: oa.token_diagram(TWO, 3).positions) == (
         "the positions of 10 worldlines were asked; only a single one has them"
     )
@@ -100,7 +100,7 @@ def test_refusals(monkeypatch):
     assert refused(lambda: replace(whole, hops=whole.hops[1:])) == (
         "the hops of step 1 do not begin where those before it end"
     )
-    assert refused(lambda: oa.token_diagram(TWO.transposed if not TWO.term.is_state else TWO, 0)) == (
+    assert refused(lambda: oa.token_diagram(TWO, 0)) == (
         "tokens=0: a diagram is resolved over a positive number of tokens, or over their texts"
     )
     assert refused(lambda: oa.token_diagram(TWO, "When Mary")) == (
