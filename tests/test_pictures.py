@@ -200,6 +200,16 @@ def test_lines_through_tokens_are_seen(monkeypatch):
     assert collisions(GALLERY["on a lattice"])
 
 
+def mathtext(shown):
+    """A label as a formula of matplotlib, which sets it as TeX does."""
+    found = ""
+    for run in shown:
+        text = run.text.replace("$", r"\$")
+        body = text if run.style == "variable" else rf"\mathrm{{{text}}}".replace(" ", r"\ ")
+        found += text if run.style == "text" else f"${'_^'[run.level > 0] if run.level else ''}{{{body}}}$"
+    return found
+
+
 LETTERS = "A M W F Gate theta theta_out1 mlp_W A12_11 V_ö Ω".split()
 
 
@@ -209,15 +219,16 @@ def test_no_label_is_wider_than_its_box_in_the_faces_of_papers(family):
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    from opalgebra.render.axes import _mathtext
+    from opalgebra.render.axes import outline
 
     labels = [label.name_label(oa.Atom(name, kind="linear"), is_transposed=turn) for name in LETTERS for turn in (False, True)]
     labels += [label.families(oa.transformer(30, 9).dyson().stages[n].vertices) for n in (0, 1)]
     labels += [label.words(text) for text in (*gallery.TOKENS[:7], "WWW@MM%", "iiiill", "…")] + [label.roman("+ (L² − L)/2")]
     prop = FontProperties(family="DejaVu Serif", math_fontfamily=family)
     for shown in labels:
-        outline = TextPath((0, 0), _mathtext(shown), size=10, prop=prop).get_extents()
-        assert outline.x1 <= label.width_of(shown, 10), shown
+        formula = TextPath((0, 0), mathtext(shown), size=10, prop=prop).get_extents()
+        assert formula.x1 <= label.width_of(shown, 10), shown
+        assert outline(shown, 10)[1] <= label.width_of(shown, 10), shown
     assert TextPath((0, 0), "WWWW", size=10, prop=prop).get_extents().x1 > 4 * label.CELL
 
 
