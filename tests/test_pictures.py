@@ -8,6 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import gallery
 import pytest
@@ -116,7 +117,7 @@ def overlap(one, other):
 def runs_through(points, pen, box):
     """Whether a polyline comes into a box: by small steps along it."""
     wide = (box[0] - pen, box[1] - pen, box[2] + pen, box[3] + pen)
-    for (a, b), (u, v) in zip(points, points[1:]):
+    for (a, b), (u, v) in pairwise(points):
         steps = int(max(abs(u - a), abs(v - b)) / 0.25) + 1
         for step in range(steps + 1):
             p, q = a + (u - a) * step / steps, b + (v - b) * step / steps
@@ -275,7 +276,9 @@ def test_every_label_is_whole_in_a_terminal(name):
 
 def test_a_term_in_a_terminal():
     S = oa.transformer(2).dyson()
-    assert "\n" + oa.terminal(S.term(2, 1) @ x) == """
+    assert (
+        "\n" + oa.terminal(S.term(2, 1) @ x)
+        == """
                 out
                  ╷
             A₂   ↑
@@ -289,6 +292,7 @@ def test_a_term_in_a_terminal():
  ↑
  ┴
  x""".replace("\n ", "\n")
+    )
 
 
 def test_an_order_in_a_terminal():
@@ -314,7 +318,9 @@ def test_tikz_is_one_picture_with_named_styles():
 def test_what_tex_cannot_measure_is_refused():
     S = oa.transformer(400).dyson(counting="attention")
     d = oa.Diagram(S.propagator(tuple(S.counted[place][0] for place in range(0, 800, 2))))
-    assert refused(lambda: oa.tikz(d)).endswith("points long was asked, and TeX measures up to 16,000; draw a part of it, or use svg")
+    assert refused(lambda: oa.tikz(d)).endswith(
+        "points long was asked, and TeX measures up to 16,000; draw a part of it, or use svg"
+    )
     assert oa.svg(d)
 
 
@@ -376,8 +382,8 @@ def test_marks_and_waves_are_those_of_the_diagram(seed):
     shown = oa.picture(d)
     kinds = [node.kind for node in d.nodes]
     assert sum(stroke.style == "wave" for stroke in shown.strokes) == kinds.count("attention")
-    for kind, mark in (("ffn", "ffn"), ("norm", "norm"), ("source", "source"), ("linear", "linear"), ("nonlinear", "nonlinear")):
-        assert sum(found.kind == mark for found in shown.marks) == kinds.count(kind)
+    for kind in ("ffn", "norm", "source", "linear", "nonlinear"):
+        assert sum(mark.kind == kind for mark in shown.marks) == kinds.count(kind)
     assert sum(mark.kind == "blob" for mark in shown.marks) == sum(line.kind == "resummed" for line in d.lines)
     heights = [mark.at[1] for mark in shown.marks if mark.kind != "blob"]
     assert heights == sorted(heights)
@@ -469,7 +475,8 @@ def test_drawing_loads_nothing_heavy():
     program = (
         "import sys, opalgebra as oa\n"
         "d = oa.Diagram(oa.transformer(2).dyson().term(2, 0))\n"
-        "oa.svg(d), oa.tikz(d), oa.terminal(d), oa.svg(oa.token_diagram(d, 3)), oa.picture_of_order(oa.transformer(2).dyson(), 2)\n"
+        "oa.svg(d), oa.tikz(d), oa.terminal(d), oa.svg(oa.token_diagram(d, 3))\n"
+        "oa.tikz(oa.picture_of_order(oa.transformer(2).dyson(), 2))\n"
         "print(sorted({'torch', 'numpy', 'sympy', 'networkx', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

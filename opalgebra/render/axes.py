@@ -98,7 +98,8 @@ class _Drawing:
         place = Affine2D().translate(-wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[_anchor(caption)], -drop)
         if caption.is_turned:
             place = place.rotate_deg(90)
-        self.ax.add_artist(PathPatch(place.translate(x, y).transform_path(letters), facecolor=caption.colour, edgecolor="none", zorder=4, snap=False))
+        path = place.translate(x, y).transform_path(letters)
+        self.ax.add_artist(PathPatch(path, facecolor=caption.colour, edgecolor="none", zorder=4, snap=False))
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Worldlines met in the middle against every one of them listed, with dense matrices of the model; totals against its orders."""
+"""Worldlines met in the middle against every one of them listed, with dense matrices of the model; totals against orders."""
 
 import itertools
 from dataclasses import replace
@@ -151,7 +151,7 @@ def test_the_weight_of_a_hop_is_the_sum_over_the_worldlines_that_take_it():
     size = sum(map(abs, ways.values()))
     for hops in flow.steps:
         assert abs(sum(hop.weight for hop in hops) - sum(ways.values())) < ROUNDING * size
-    moving = [hops for hops in flow.steps if flow.diagram.nodes[hops[0].step // 2].kind == "attention" and hops[0].step % 2 == 0]
+    moving = [flow.steps[2 * place] for place, node in enumerate(flow.diagram.nodes) if node.kind == "attention"]
     assert len(moving) == 2
     for place, hops in enumerate(moving):
         for hop in hops:
