@@ -11,8 +11,9 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
     ladder, series, architecture, frozen    graded Dyson series; the symbolic Transformer; tensor forms of its dressings
     diagram, topology                       one term as a graph and back; how many terms have the same kinds of vertices
+    worldlines                              a diagram on the lattice of tokens
     homogeneous                             the same with sources as linear maps of one more coordinate
-    render, effort, parse, interchange      text, Unicode, LaTeX, JSON; and back, with a limit on the work
+    render, effort, parse, interchange      text, Unicode, LaTeX, pictures, JSON; and back, with a limit on the work
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading, binding and recording

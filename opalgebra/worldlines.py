@@ -85,7 +85,8 @@ class TokenDiagram(Drawn):
     def __repr__(self) -> str:
         total = "" if self.contribution is None else f", contribution {self.contribution:+.3g}"
         names = " ".join(atom.name for atom in reversed(self.diagram.vertices)) or "a propagator"
-        return f"TokenDiagram({names} on {len(self.tokens)} tokens, {self.count:,} worldlines{total})"
+        ways = f"{self.count:,} worldline{'' if self.count == 1 else 's'}"
+        return f"TokenDiagram({names} on {len(self.tokens)} tokens, {ways}{total})"
 
     @property
     def count_of_steps(self) -> int:

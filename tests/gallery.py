@@ -67,7 +67,7 @@ def weighed(diagram):
 
 def article(shown):
     """A document of the TikZ of some pictures, each under its name and no wider than a line."""
-    parts = [rf"\documentclass{{article}}\usepackage[a4paper,margin=2cm]{{geometry}}", PREAMBLE, r"\begin{document}"]
+    parts = [r"\documentclass{article}\usepackage[a4paper,margin=2cm]{geometry}", PREAMBLE, r"\begin{document}"]
     for name, value in shown.items():
         parts.append(rf"\noindent\parbox{{\textwidth}}{{{escape(name)}\\[1ex]{oa.tikz(value)}}}\par\bigskip")
     return "\n".join([*parts, r"\end{document}"])

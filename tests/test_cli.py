@@ -280,6 +280,38 @@ def test_expand_with_a_real_parameter(run):
     assert "--real TEXT" in run("expand", "--help")[1]
 
 
+def test_diagram_draws_a_term(run):
+    drawn = ["out", " ╷", " ↑", " ■ V₃", " ↑", " ■ V₁", " ↑", " ┴", " x", ""]
+    assert run("diagram", "V3 @ V1 @ x", "--states", "x") == (0, "\n".join(drawn), "")
+
+
+def test_diagram_draws_an_order_or_one_term_of_a_transformer(run):
+    import opalgebra as oa
+
+    S = oa.transformer(3, 2, norm="post").dyson(counting="attention")
+    options = ["diagram", "--layers", 3, "--heads", 2, "--norm", "post", "--counting", "attention", "--order", 1]
+    assert run(*options) == (0, oa.terminal(oa.picture_of_order(S, 1)) + "\n", "")
+    d = oa.Diagram(S.term(1, 4) @ S.states[0])
+    assert run(*options, "--rank", 4) == (0, oa.terminal(d) + "\n", "")
+    assert run(*options, "--rank", 4, "--format", "svg")[1] == oa.svg(d) + "\n"
+    assert run(*options, "--rank", 4, "--format", "tikz")[1] == oa.tikz(d) + "\n"
+    assert run(*options, "--rank", 4, "--tokens", 3)[1] == oa.terminal(oa.token_diagram(d, 3)) + "\n"
+    assert run("diagram", "--layers", 2, "--parallel")[1] == (
+        oa.terminal(oa.picture_of_order(oa.transformer(2, parallel=True).dyson(), 2)) + "\n"
+    )
+
+
+def test_diagram_says_what_it_lacks(run):
+    either = "a diagram is drawn of a TERM, or of a Transformer by --layers; give one of them"
+    assert refused(run, "diagram") == refused(run, "diagram", "V1", "--layers", 2) == either
+    assert refused(run, "diagram", "--layers", 2, "--tokens", 3) == (
+        "--tokens resolves one term; name it by --rank, or give a TERM"
+    )
+    assert refused(run, "diagram", "--layers", 2, "--rank", 6) == (
+        "rank 6 of order 2 was asked of 6 selections; ranks count from 0"
+    )
+
+
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None

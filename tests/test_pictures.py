@@ -8,6 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import gallery
 import pytest
@@ -116,7 +117,7 @@ def overlap(one, other):
 def runs_through(points, pen, box):
     """Whether a polyline comes into a box: by small steps along it."""
     wide = (box[0] - pen, box[1] - pen, box[2] + pen, box[3] + pen)
-    for (a, b), (u, v) in zip(points, points[1:]):
+    for (a, b), (u, v) in pairwise(points):
         steps = int(max(abs(u - a), abs(v - b)) / 0.25) + 1
         for step in range(steps + 1):
             p, q = a + (u - a) * step / steps, b + (v - b) * step / steps
@@ -200,6 +201,16 @@ def test_lines_through_tokens_are_seen(monkeypatch):
     assert collisions(GALLERY["on a lattice"])
 
 
+def mathtext(shown):
+    """A label as a formula of matplotlib, which sets it as TeX does."""
+    found = ""
+    for run in shown:
+        text = run.text.replace("$", r"\$")
+        body = text if run.style == "variable" else rf"\mathrm{{{text}}}".replace(" ", r"\ ")
+        found += text if run.style == "text" else f"${'_^'[run.level > 0] if run.level else ''}{{{body}}}$"
+    return found
+
+
 LETTERS = "A M W F Gate theta theta_out1 mlp_W A12_11 V_ö Ω".split()
 
 
@@ -209,15 +220,16 @@ def test_no_label_is_wider_than_its_box_in_the_faces_of_papers(family):
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    from opalgebra.render.axes import _mathtext
+    from opalgebra.render.axes import outline
 
     labels = [label.name_label(oa.Atom(name, kind="linear"), is_transposed=turn) for name in LETTERS for turn in (False, True)]
     labels += [label.families(oa.transformer(30, 9).dyson().stages[n].vertices) for n in (0, 1)]
     labels += [label.words(text) for text in (*gallery.TOKENS[:7], "WWW@MM%", "iiiill", "…")] + [label.roman("+ (L² − L)/2")]
     prop = FontProperties(family="DejaVu Serif", math_fontfamily=family)
     for shown in labels:
-        outline = TextPath((0, 0), _mathtext(shown), size=10, prop=prop).get_extents()
-        assert outline.x1 <= label.width_of(shown, 10), shown
+        formula = TextPath((0, 0), mathtext(shown), size=10, prop=prop).get_extents()
+        assert formula.x1 <= label.width_of(shown, 10), shown
+        assert outline(shown, 10)[1] <= label.width_of(shown, 10), shown
     assert TextPath((0, 0), "WWWW", size=10, prop=prop).get_extents().x1 > 4 * label.CELL
 
 
@@ -264,7 +276,9 @@ def test_every_label_is_whole_in_a_terminal(name):
 
 def test_a_term_in_a_terminal():
     S = oa.transformer(2).dyson()
-    assert "\n" + oa.terminal(S.term(2, 1) @ x) == """
+    assert (
+        "\n" + oa.terminal(S.term(2, 1) @ x)
+        == """
                 out
                  ╷
             A₂   ↑
@@ -278,6 +292,7 @@ def test_a_term_in_a_terminal():
  ↑
  ┴
  x""".replace("\n ", "\n")
+    )
 
 
 def test_an_order_in_a_terminal():
@@ -303,7 +318,9 @@ def test_tikz_is_one_picture_with_named_styles():
 def test_what_tex_cannot_measure_is_refused():
     S = oa.transformer(400).dyson(counting="attention")
     d = oa.Diagram(S.propagator(tuple(S.counted[place][0] for place in range(0, 800, 2))))
-    assert refused(lambda: oa.tikz(d)).endswith("points long was asked, and TeX measures up to 16,000; draw a part of it, or use svg")
+    assert refused(lambda: oa.tikz(d)).endswith(
+        "points long was asked, and TeX measures up to 16,000; draw a part of it, or use svg"
+    )
     assert oa.svg(d)
 
 
@@ -365,8 +382,8 @@ def test_marks_and_waves_are_those_of_the_diagram(seed):
     shown = oa.picture(d)
     kinds = [node.kind for node in d.nodes]
     assert sum(stroke.style == "wave" for stroke in shown.strokes) == kinds.count("attention")
-    for kind, mark in (("ffn", "ffn"), ("norm", "norm"), ("source", "source"), ("linear", "linear"), ("nonlinear", "nonlinear")):
-        assert sum(found.kind == mark for found in shown.marks) == kinds.count(kind)
+    for kind in ("ffn", "norm", "source", "linear", "nonlinear"):
+        assert sum(mark.kind == kind for mark in shown.marks) == kinds.count(kind)
     assert sum(mark.kind == "blob" for mark in shown.marks) == sum(line.kind == "resummed" for line in d.lines)
     heights = [mark.at[1] for mark in shown.marks if mark.kind != "blob"]
     assert heights == sorted(heights)
@@ -458,7 +475,8 @@ def test_drawing_loads_nothing_heavy():
     program = (
         "import sys, opalgebra as oa\n"
         "d = oa.Diagram(oa.transformer(2).dyson().term(2, 0))\n"
-        "oa.svg(d), oa.tikz(d), oa.terminal(d), oa.svg(oa.token_diagram(d, 3)), oa.picture_of_order(oa.transformer(2).dyson(), 2)\n"
+        "oa.svg(d), oa.tikz(d), oa.terminal(d), oa.svg(oa.token_diagram(d, 3))\n"
+        "oa.tikz(oa.picture_of_order(oa.transformer(2).dyson(), 2))\n"
         "print(sorted({'torch', 'numpy', 'sympy', 'networkx', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -2,10 +2,11 @@
 any size of the axes: labels are outlines of letters and not text that keeps its size.
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opalgebra.errors import InputError
-from opalgebra.render.label import Label, Run
+from opalgebra.render.label import SHIFTS, SMALLER, Label, spelled
 from opalgebra.render.layout import GHOST, ROUND, WHITE, Caption, Mark, Picture, Point, Stroke
 from opalgebra.render.pictures import picture
 
@@ -32,6 +33,9 @@ def draw(value: Any, ax: "Axes") -> "Axes":
     return ax
 
 
+FACES = ["STIXGeneral", "DejaVu Serif"]
+
+
 class _Drawing:
     def __init__(self, ax: Any, shown: Picture) -> None:
         self.ax, self.shown = ax, shown
@@ -54,7 +58,7 @@ class _Drawing:
         named = {"M": Path.MOVETO, "L": Path.LINETO, "Q": Path.CURVE3, "Z": Path.CLOSEPOLY}
         style = {"facecolor": "none", "edgecolor": "none", "capstyle": "round", **style}
         style["linewidth"] = style.get("linewidth", 0.0) * self.point
-        self.ax.add_patch(PathPatch(Path(points, [named[code] for code in codes]), zorder=order, **style))
+        self.ax.add_artist(PathPatch(Path(points, [named[code] for code in codes]), zorder=order, **style))
 
     def stroke(self, stroke: Stroke, order: float) -> None:
         colour = GHOST if stroke.style == "ghost" else stroke.colour
@@ -76,9 +80,9 @@ class _Drawing:
 
         pen = {"edgecolor": mark.colour, "linewidth": mark.pen * self.point, "zorder": 3}
         if mark.kind in ROUND:
-            self.ax.add_patch(Circle(mark.at, mark.radius, facecolor=ROUND[mark.kind] or mark.colour, **pen))
+            self.ax.add_artist(Circle(mark.at, mark.radius, facecolor=ROUND[mark.kind] or mark.colour, **pen))
         elif mark.kind == "detector":
-            self.ax.add_patch(Wedge(mark.at, mark.radius, 0, 180, facecolor=WHITE, **pen))
+            self.ax.add_artist(Wedge(mark.at, mark.radius, 0, 180, facecolor=WHITE, **pen))
         for line in mark.lines:
             if mark.is_filled:
                 self.path([*line, line[0]], ["M", *"L" * (len(line) - 1), "Z"], 3, facecolor=mark.colour)
@@ -86,34 +90,35 @@ class _Drawing:
                 self.path(list(line), ["M", "L"], 3, edgecolor=mark.colour, linewidth=mark.pen)
 
     def caption(self, caption: Caption) -> None:
-        from matplotlib.font_manager import FontProperties
         from matplotlib.patches import PathPatch
-        from matplotlib.textpath import TextPath
         from matplotlib.transforms import Affine2D
 
-        font = FontProperties(family="serif", math_fontfamily="cm")
-        outline: Any = TextPath((0, 0), _mathtext(caption.label), size=caption.size, prop=font)
-        wide = float(outline.get_extents().x1)
+        letters, wide = outline(caption.label, caption.size)
         (x, y), drop = caption.at, 0.33 * caption.size
         place = Affine2D().translate(-wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[_anchor(caption)], -drop)
         if caption.is_turned:
             place = place.rotate_deg(90)
-        outline = place.translate(x, y).transform_path(outline)
-        self.ax.add_patch(PathPatch(outline, facecolor=caption.colour, edgecolor="none", zorder=4, snap=False))
+        path = place.translate(x, y).transform_path(letters)
+        self.ax.add_artist(PathPatch(path, facecolor=caption.colour, edgecolor="none", zorder=4, snap=False))
+
+
+@lru_cache(maxsize=4096)
+def outline(label: Label, size: float) -> tuple[Any, float]:
+    """The outline of a label from the origin, and its width; the faces come with matplotlib and look like Times."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.path import Path
+    from matplotlib.textpath import TextPath, text_to_path
+
+    parts, right = [], 0.0
+    for run in label:
+        own = size * (SMALLER if run.level else 1.0)
+        font = FontProperties(family=FACES, style="italic" if run.style == "variable" else "normal", size=own)
+        text = spelled(run.text).replace("$", r"\$")
+        if text.strip():
+            parts.append(TextPath((right, SHIFTS[run.level] * size), text, size=own, prop=font))
+        right += float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
+    return Path.make_compound_path(*parts), right
 
 
 def _anchor(caption: Caption) -> str:
     return "end" if caption.is_turned else caption.anchor
-
-
-def _mathtext(label: Label) -> str:
-    return "".join(map(_run, label)).replace("$$", "")
-
-
-def _run(run: Run) -> str:
-    text = run.text.replace("$", r"\$")
-    if run.style == "text":
-        return text
-    body = text if run.style == "variable" else rf"\mathrm{{{text.replace(' ', chr(92) + ' ')}}}"
-    mark = {-1: "_", 0: "", 1: "^"}[run.level]
-    return f"${mark}{{{body}}}$" if mark else f"${body}$"

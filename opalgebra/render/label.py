@@ -16,6 +16,7 @@ from opalgebra.render.text import source_name
 CELL, LINE = 6.0, 12.0
 SIZE = 10.0
 SMALLER = 0.7
+SHIFTS = {-1: -0.22, 0: 0.0, 1: 0.36}
 
 _GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
@@ -169,8 +170,17 @@ def width_of(label: Label, size: float) -> float:
     return max(advances * size, cells_of(label) * CELL)
 
 
+def spelled(text: str) -> str:
+    """The text with each character that not every text face has as its code, `[U+6F22]`."""
+    return "".join(character if _is_common(character) else escape(character) for character in text)
+
+
+def _is_common(character: str) -> bool:
+    return ord(character) <= 0x17F or character in _COMMANDS or character in _IN_TEXT
+
+
 @cache
 def _advance(character: str) -> float:
-    if ord(character) > 0x17F and character not in _COMMANDS and character not in _IN_TEXT:
+    if not _is_common(character):
         return max(1.1, _OTHER * len(escape(character)))
     return _ADVANCE.get(character, _CAPITAL if character.isupper() or character in "_-+=<>−×" else _OTHER)

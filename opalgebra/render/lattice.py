@@ -139,7 +139,7 @@ class _Lattice:
         readout, total = self.resolved.readout, self.resolved.contribution
         label = () if readout is None else words(readout)
         if total is not None:
-            label = (*label, *roman(": " if label else ""), *roman(f"{total:+.3g}".replace("-", "−")))
+            label = (*label, *roman(": " if label else ""), *roman(f"{total:+#.3g}".rstrip(".").replace("-", "−")))
         if label:
             right = self.across(len(self.names) - 1) + CELL
             self.captions.append(Caption(label, (right, self.top + LINE), "end", SMALL))

@@ -30,7 +30,7 @@ RADII = {
     "dot": 2.0, "ffn": 3.4, "linear": 3.2, "nonlinear": 4.2, "norm": 3.0, "blob": 6.0, "shaded": 4.0, "source": 3.6,
     "state": 5.0, "end": 3.0, "detector": 6.0,
 }  # fmt: skip
-WHITE, SHADE, GHOST = "#ffffff", "#cccccc", "#bbbbbb"
+WHITE, SHADE, GHOST = "#ffffff", "#cccccc", "#cccccc"
 ROUND = {"dot": None, "ffn": None, "norm": WHITE, "blob": SHADE, "shaded": SHADE}
 PEN = 0.8
 STYLES = ("plain", "double", "thick", "wave", "ghost")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from opalgebra.render.label import SMALLER, Label, Run
+from opalgebra.render.label import SHIFTS, SMALLER, Label, Run
 from opalgebra.render.layout import GHOST, ROUND, WHITE, Caption, Mark, Point, Stroke
 from opalgebra.render.pictures import picture
 
@@ -100,7 +100,7 @@ def _runs(label: Label, size: float) -> str:
     """The runs as spans; what stands below or above the line is shifted back after it."""
     found, shift = "", 0.0
     for run in label:
-        level = {-1: 0.22, 0: 0.0, 1: -0.36}[run.level] * size
+        level = -SHIFTS[run.level] * size
         move = f' dy="{_number(level - shift)}"' if abs(level - shift) > 1e-9 else ""
         shift = level
         found += f"<tspan{move}{_style(run, size)}>{_text(run.text)}</tspan>"

@@ -29,7 +29,7 @@ def terminal(value: Any) -> str:
      ● F₁
      ↑
      ╵
-     in
+    in
     """
     shown = picture(value, in_cells=True)
     canvas: dict[Place, str] = {}

@@ -41,8 +41,8 @@ def tikz(value: Any) -> str:
     shown = picture(value)
     if max(shown.size) > WIDEST:
         raise LimitError(
-            f"TikZ of a picture {max(shown.size):,.0f} points long was asked, and TeX measures up to {WIDEST:,.0f}; draw a part of "
-            "it, or use svg"
+            f"TikZ of a picture {max(shown.size):,.0f} points long was asked, and TeX measures up to {WIDEST:,.0f}; "
+            "draw a part of it, or use svg"
         )
     parts: list[Stroke | Mark | Caption] = [*shown.strokes, *shown.marks, *shown.captions]
     found = sorted({part.colour for part in parts} - {BLACK})
