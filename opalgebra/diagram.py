@@ -30,8 +30,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
 from opalgebra.adjoint import TransposeOf, transpose
-from opalgebra.dressing import source
 from opalgebra.display import Drawn
+from opalgebra.dressing import source
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, check_operators, factors, postorder
 from opalgebra.interchange import LONGEST, from_json, to_json

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import opalgebra as oa
 from opalgebra.files import write_text
-from opalgebra.render.document import escape
+from opalgebra.render.escaping import escape
 from opalgebra.render.tikz import PREAMBLE
 from opalgebra.worldlines import Hop, TokenDiagram
 

@@ -58,7 +58,7 @@ class Document:
 
 
 def document(items: Iterable[object], *, title: str, notation: Notation = PLAIN) -> Document:
-    """An article of the items, each a LaTeX paragraph (str), a result or Table, a diagram or picture, or a value with a formula.
+    """An article of the items, each LaTeX text (str), a result or Table, a diagram or picture, or a value with a formula.
 
     >>> import opalgebra as oa
     >>> r"\\begin{align*}" in str(oa.document([oa.transformer(1).operator], title="One layer"))
