@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+from opalgebra.display import Displayed
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Index, Operator, as_index, check_operators
 from opalgebra.space import ONE, Kind, Space, X
@@ -23,7 +24,7 @@ def state(name: str, *, codomain: Space = X) -> Atom:
 
 @final
 @dataclass(frozen=True, repr=False)
-class Family:
+class Family(Displayed):
     """Atoms that differ in their indices alone: `V[3]` is the atom `V3`, `A[2, 1]` is `A2_1`, `V[l]` has a symbol for index."""
 
     name: str
@@ -46,6 +47,8 @@ class Family:
 
     def __repr__(self) -> str:
         return f"family({self.name!r}, kind={str(self.kind)!r})"
+
+    __str__ = __repr__
 
 
 def family(name: str, *, kind: str, domain: Space | None = None, codomain: Space = X) -> Family:

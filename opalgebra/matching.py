@@ -13,6 +13,7 @@ from itertools import count
 from operator import add, matmul, mul, sub
 from typing import Any, NamedTuple, final
 
+from opalgebra.display import Displayed
 from opalgebra.errors import InputError, LimitError
 from opalgebra.expr import Atom, Compose, Operator, Sum, check_operators, factors, ordered_product, postorder
 from opalgebra.scalar import Scalar
@@ -33,7 +34,7 @@ def later_factors(word: Operator) -> Operator | None:
 
 @final
 @dataclass(frozen=True)
-class Pattern:
+class Pattern(Displayed):
     """An expression in which the atoms `wild` stand for any subwords that fit; built from wildcards by `@ + - *`.
 
     It is no operator, and an atom of the same name as a wildcard is refused inside it, so the two are never confused.

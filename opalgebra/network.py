@@ -63,12 +63,15 @@ def propagator(layers: Sequence[Operator] | Operator, later: Index, earlier: Ind
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Network:
     """Layers T_1, ..., T_L, and the direct sum of the spaces of the states 0, ..., L."""
 
     layers: tuple[Operator, ...]
     states: DirectSum
+
+    def __repr__(self) -> str:
+        return f"Network({len(self.layers)} layers on the direct sum of {len(self.states.parts)} spaces)"
 
     @cached_property
     def operator(self) -> Operator:

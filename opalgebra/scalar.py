@@ -11,6 +11,7 @@ from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any, NamedTuple, NoReturn, final
 
+from opalgebra.display import Displayed
 from opalgebra.errors import InputError, LimitError
 
 DIGITS = 24
@@ -34,7 +35,7 @@ Monomial = tuple[tuple[Symbol, int], ...]
 
 
 @final
-class Polynomial:
+class Polynomial(Displayed):
     """A polynomial with rational coefficients and at least one symbol; made from `symbol` by `+ - * / **`.
 
     Negative powers are of positive symbols alone: `1/g * g = 1` must hold for every value of g.

@@ -9,13 +9,15 @@ from typing import Any
 
 import torch
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.models.packages import KNOWN, NEEDS_MODELS, quiet, weights_folder
+from opalgebra.render.table import Table, table
 from opalgebra.scalar import is_natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Model:
+class Model(Tabulated):
     """A network with the tokenizer that belongs to it, or None where the caller gives token ids."""
 
     network: torch.nn.Module
@@ -208,3 +210,15 @@ def _device(wished: torch.device | str, dtype: torch.dtype) -> torch.device:
             "device='cpu', or a dtype that this device has"
         ) from error
     return device
+
+
+@table.register
+def _(value: Model) -> Table:
+    first = next(value.network.parameters())
+    rows = [
+        ("class", type(value.network).__name__),
+        ("parameters", f"{sum(parameter.numel() for parameter in value.network.parameters()):,}"),
+        ("dtype, device", f"{str(first.dtype).removeprefix('torch.')}, {first.device}"),
+        ("reads", "ids" if value.tokenizer is None else "texts and ids"),
+    ]
+    return Table(["model", value.name], rows)

@@ -19,6 +19,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.files import write_whole
 from opalgebra.models.family import Parts, Prompt
@@ -26,6 +27,7 @@ from opalgebra.models.load import Model
 from opalgebra.numeric.faithful import Reference
 from opalgebra.numeric.stages import FrozenStage
 from opalgebra.numeric.stored import Store, restored
+from opalgebra.render.table import Table, table
 from opalgebra.scalar import is_natural
 
 FORMAT, VERSION = "opalgebra trace", 1
@@ -60,7 +62,7 @@ class Vocabulary:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace:
+class Trace(Tabulated):
     """One run of a model at one input, made by `opalgebra.record` or `Trace.load`; `opalgebra.bind` takes it in place of both.
 
     parts and frozen are None for `weights="reference"`; `weights` is then the digest of the model's weights. made: device,
@@ -214,3 +216,9 @@ def check_weights(trace: Trace, model: Model) -> None:
     if weights_digest(model) != trace.weights:
         raise ModelError(f"{model.name} has other weights than the run that was recorded; record it anew")
 
+
+@table.register
+def _(value: Trace) -> Table:
+    held = "held" if value.parts is not None else f"by reference, {value.weights}"
+    rows = [("input", " x ".join(map(str, value.prompt.ids.shape)) + " tokens"), ("weights", held), *value.made.items()]
+    return Table(["trace", value.origin.name], rows)

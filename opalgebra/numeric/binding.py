@@ -6,18 +6,20 @@ from typing import final
 import torch
 from torch import Tensor
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import ModelError
 from opalgebra.expr import Operator
 from opalgebra.numeric import evaluation, orders, roundoff
 from opalgebra.numeric.interpretation import Interpretation
 from opalgebra.numeric.maps import Map
 from opalgebra.numeric.stages import StageMaps
+from opalgebra.render.table import Table, table
 from opalgebra.series import Counting
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Binding(Interpretation):
+class Binding(Interpretation, Tabulated):
     """One model at one input (batch, tokens), with its split named; made by `bind`."""
 
     def evaluate(self, state: Operator) -> Tensor:
@@ -98,3 +100,15 @@ def _checked(where: str, difference: Tensor, bound: Tensor, size: Tensor, bindin
             "leave the range of the dtype (check=False binds it all the same)"
         )
     return worst
+
+
+@table.register
+def _(value: Binding) -> Table:
+    rows = [
+        ("architecture", str(value.T)),
+        ("input", " x ".join(map(str, value.ids.shape)) + " tokens"),
+        ("split", ", ".join(f"{kind} {choice}" for kind, choice in value.split.items())),
+        ("dtype, device", f"{value.dtypes}, {value.states.device}"),
+        ("largest error of the self-check over its bound", value.deviation),
+    ]
+    return Table(["binding", value.model.name], rows)

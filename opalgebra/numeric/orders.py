@@ -248,9 +248,10 @@ def _(value: Orders) -> Table:
 
 @table.register
 def _(value: LogitOrders) -> Table:
-    """The logit by order; the rest is what the read-out adds, and the model's own value. For one input."""
-    if value.orders.ndim > 1:
-        raise InputError(f"there are {len(value.orders)} rows of logits; make the table of each with numbers of your own")
-    rows = [[str(order), float(logit)] for order, logit in enumerate(value.orders)]
-    rest = [["bias of the read-out", float(value.readout_bias)], ["model", float(value.model)]]
-    return Table(["order", "logit"], [*rows, *rest])
+    """The logit by order, then what the read-out adds, and the model's own value; a column for each row of a batch."""
+    columns = value.orders.reshape(-1, value.orders.shape[-1]).T.tolist()
+    rest = [(name, part.reshape(-1).tolist()) for name, part in (("bias", value.readout_bias), ("model", value.model))]
+    headers = [f"row {row}" for row in range(len(columns[0]))] if value.orders.ndim > 1 else ["logit"]
+    return Table(
+        ["order", *headers], [[name, *logits] for name, logits in [*((str(n), c) for n, c in enumerate(columns)), *rest]]
+    )

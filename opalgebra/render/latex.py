@@ -6,6 +6,7 @@ from typing import Any
 
 from opalgebra.adjoint import AdjointOf, TransposeOf, adjoint
 from opalgebra.architecture import Architecture
+from opalgebra.atoms import Family
 from opalgebra.calculus import Derivative
 from opalgebra.commutator import Commutator
 from opalgebra.derivation import Chain
@@ -31,6 +32,7 @@ from opalgebra.function import FunctionOf
 from opalgebra.indexed import Binder, OrderedProduct, OrderedSum
 from opalgebra.inverse import InverseOf, inverse
 from opalgebra.kernel import Theorem
+from opalgebra.matching import Pattern
 from opalgebra.powers import Coefficients
 from opalgebra.prove import Calculation
 from opalgebra.render.lines import WIDTH, broken, visible
@@ -260,6 +262,18 @@ def _latex(value: object, style: Style, notation: Notation) -> str:
 @_latex.register
 def _(value: Polynomial, style: Style, notation: Notation) -> str:
     return polynomial(value)
+
+
+@_latex.register
+def _(value: Family, style: Style, notation: Notation) -> str:
+    """The member of a general index."""
+    return style.atom(member(value))
+
+
+@_latex.register
+def _(value: Pattern, style: Style, notation: Notation) -> str:
+    wild = sorted(value.wild, key=lambda atom: atom.sort_key)
+    return rf"{_latex(value.operator, style, notation)}\ \text{{ for any }} {', '.join(style.atom(atom) for atom in wild)}"
 
 
 @_latex.register

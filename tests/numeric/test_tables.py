@@ -53,9 +53,12 @@ def test_the_table_of_logits_adds_up(bound):
     assert sum(value for _, value in orders) + bias + float(logits.rounding) == pytest.approx(model, rel=1e-12)
 
 
-def test_logits_of_a_batch_are_many_tables(M):
-    with pytest.raises(oa.InputError, match=r"^there are 2 rows of logits; make the table of each"):
-        oa.table(M.orders().logits(3))
+def test_the_logits_of_a_batch_have_a_column_each(M):
+    logits = M.orders().logits(3)
+    table = oa.table(logits)
+    assert list(table.headers) == ["order", "row 0", "row 1"]
+    assert list(table.rows[-1]) == ["model", *logits.model]
+    assert [row[2] for row in table.rows[:-2]] == logits.orders[1].tolist()
 
 
 def test_reports_are_tables(one):
@@ -66,3 +69,28 @@ def test_reports_are_tables(one):
     assert "cannot" not in oa.latex(report)
     assert "<table>" in report._repr_html_()
     assert "float64" in str(oa.table(check_model(tiny_llama(), IDS)))
+
+
+def test_every_value_has_a_display_for_notebooks(M, one):
+    """Every kind of value that public functions give: a formula, a table or a picture."""
+    V, A, F, x = oa.family("V", kind="linear"), oa.Atom("A", kind="linear"), oa.Atom("F", kind="nonlinear"), oa.state("x")
+    T, g = oa.transformer(2), oa.parameter("g")
+    S = T.dyson()
+    R = one.orders()
+    formulas = [
+        V, A, F @ x, g**2 + 1, oa.wildcard("p") @ A, oa.Linear(F), oa.equation(A, V[1]), oa.expand(F @ x), T, S, S.term(1, 0),
+        oa.calc(A), oa.coefficients(oa.inverse(1 - g * A), g, 2), oa.derivative(g * A, g), oa.dyson_theorem(V, oa.symbol("L")),
+    ]  # fmt: skip
+    diagram = oa.Diagram(S.term(1, 0))
+    pictures = [diagram, oa.token_diagram(diagram, 3), oa.picture_of_order(S, 1)]
+    trace = oa.record(tiny_llama(), IDS)
+    tables = [M, R, R.logits(3, minus=4), oa.verify(one.T.dyson(), one), oa.load(tiny_llama()), trace, oa.Table(["a"], [[1]])]
+    for value in formulas:
+        assert value._repr_latex_() == rf"$\displaystyle {oa.latex(value)}$"
+    for value in pictures:
+        assert value._repr_svg_().startswith("<?xml")
+    for value in tables:
+        assert value._repr_html_().startswith("<table>")
+        assert str(oa.table(value))
+    for value in [*formulas, *pictures, *tables]:
+        assert "object at 0x" not in repr(value)
