@@ -267,7 +267,7 @@ def _(value: Polynomial, style: Style, notation: Notation) -> str:
 @_latex.register
 def _(value: Family, style: Style, notation: Notation) -> str:
     """The member of a general index."""
-    return style.atom(member(value))
+    return _latex(member(value), style, notation)
 
 
 @_latex.register
