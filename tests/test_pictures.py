@@ -295,6 +295,18 @@ def test_a_term_in_a_terminal():
     )
 
 
+def test_ends_are_half_lines_towards_their_propagator():
+    """Read from the text itself: a line ends below where it comes from above, and above where it comes from below."""
+    rows = oa.terminal(oa.picture_of_order(oa.transformer(3).dyson(), 2)).splitlines()
+    at = {(row, column): sign for row, line in enumerate(rows) for column, sign in enumerate(line)}
+    ends = {"╵": -1, "╷": 1}
+    found = [(place, ends[sign]) for place, sign in at.items() if sign in ends]
+    assert len(found) == 8
+    for (row, column), towards in found:
+        assert at.get((row + towards, column)) == "↑"
+        assert at.get((row - towards, column), " ") == " "
+
+
 def test_an_order_in_a_terminal():
     S = oa.transformer(3, norms="absorbed").dyson()
     assert oa.terminal(oa.picture_of_order(S, 1)) == (

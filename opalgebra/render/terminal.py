@@ -35,9 +35,10 @@ def terminal(value: Any) -> str:
     canvas: dict[Place, str] = {}
     for stroke in shown.strokes:
         canvas.update(_stroke(stroke))
+    tops = {_place(max(stroke.start, stroke.end, key=lambda point: point[1])) for stroke in shown.strokes}
     for mark in shown.marks:
-        open_above = mark.kind == "end" and mark.at[1] > shown.box.bottom + 3 * LINE
-        canvas[_place(mark.at)] = "╷" if open_above else _MARKS[mark.kind]
+        place = _place(mark.at)
+        canvas[place] = "╷" if mark.kind == "end" and place in tops else _MARKS[mark.kind]
     for caption in shown.captions:
         canvas.update(_caption(caption))
     return _lines(canvas, shown)
