@@ -1,0 +1,148 @@
+"""The logarithm of an ordered product of layers, order by order: the Magnus series of discrete depth.
+
+    O(1 + V)       O_1 = sum V_l,     O_2 = 1/2 sum over i > j of [V_i, V_j] - 1/2 sum V_l^2
+    O(exp V)       O_1 = sum V_l,     O_2 = 1/2 sum over i > j of [V_i, V_j]
+
+later layers to the left. A layer of a residual network is `1 + V`, which is no exponential: `1 + V = exp(V - V^2/2 + V^3/3 -
+...)`, and so its series has the powers `V^k`, of order k, as letters of their own. For a product without a value for its length,
+with E_k the words of k layers,
+
+    O_n = sum over n = k_1 + ... + k_m of (-1)^(m - 1)/m E_{k_1} ... E_{k_m}.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from opalgebra.errors import InputError
+from opalgebra.expr import Identity, Operator, Sum, at, factors, linear_combination, terms
+from opalgebra.expr import ordered_product as composed
+from opalgebra.function import FunctionOf
+from opalgebra.indexed import OrderedProduct, ordered_sum
+from opalgebra.lie import as_commutators, check_arguments
+from opalgebra.scalar import Scalar, as_scalar, the_symbol
+
+_FORMS = ("commutators", "words")
+Layer = tuple[Operator, bool]
+"""V of a layer, and whether the layer is exp(V) rather than 1 + V."""
+
+
+def magnus(product: Operator, *, order: int, form: str = "commutators", limit: int | None = 10_000_000) -> Operator:
+    """`O_1 + ... + O_order` of `log(product)` for an ordered product of layers `1 + V` and `exp(V)`, `function("exp", V)`.
+
+    Each V counts one order and is not taken apart. As "commutators" the result is the Lie polynomial in the V and, for layers
+    `1 + V`, their powers, in the basis of Lyndon words; as "words" it is multiplied out. A product without a value for its length
+    has `1 + V[l]` and gives products of ordered sums in any form.
+
+    NotLinearError for a nonlinear map, SpaceError unless it maps one space to itself, InputError for a factor that is no layer, an
+    unknown form, or an order that is no natural number; LimitError when more than `limit` words would be formed (None: no limit).
+
+    >>> import opalgebra as oa
+    >>> V = oa.family("V", kind="linear")
+    >>> print(oa.magnus((1 + V[2]) @ (1 + V[1]), order=2, form="words"))
+    V1 + V2 - 1/2*V1 @ V1 - 1/2*V1 @ V2 + 1/2*V2 @ V1 - 1/2*V2 @ V2
+    >>> exponentials = oa.function("exp", V[2]) @ oa.function("exp", V[1])
+    >>> print(oa.magnus(exponentials, order=2) - V[1] - V[2])
+    -1/2*[V1, V2]
+    >>> l, L = oa.symbol("l"), oa.symbol("L")
+    >>> print(oa.magnus(oa.ordered_product(1 + V[l], l, 1, L), order=1))
+    ordered_sum(V[l], l, L, 1)
+
+    Source: S. Blanes, F. Casas, J. A. Oteo, J. Ros, Phys. Rep. 470 (2009) 151; here each layer is one step of the product.
+    """
+    check_arguments(product, order=order, of="the Magnus series")
+    if form not in _FORMS:
+        raise InputError(f"form={form!r} is unknown; use {' or '.join(_FORMS)}")
+    if isinstance(product, OrderedProduct):
+        return _of_any_length(product, order)
+    layers = [layer for factor in reversed(factors(product)) for layer in _layer(factor)]
+    if not layers:
+        return 0 * product
+    return _as_words(layers, order, product, limit) if form == "words" else _as_lie(layers, order, product, limit)
+
+
+def _layer(factor: Operator) -> list[Layer]:
+    """V of a layer, and whether it is an exponential; none for the identity."""
+    if isinstance(factor, Identity):
+        return []
+    if isinstance(factor, FunctionOf) and factor.name == "exp":
+        return [(factor.operator, True)]
+    if isinstance(factor, Sum) and any(c == 1 and isinstance(term, Identity) for c, term in terms(factor)):
+        return [(factor - 1, False)]
+    raise InputError(
+        f"the Magnus series needs layers 1 + V or exp(V), and {factor} is neither; write it as 1 + (A - 1), or put what belongs to "
+        "one layer into one V"
+    )
+
+
+def _as_words(layers: Sequence[Layer], order: int, like: Operator, limit: int | None) -> Operator:
+    from opalgebra._words.ordered import ordered_product
+    from opalgebra._words.packing import Alphabet
+    from opalgebra._words.reading import written
+    from opalgebra._words.series import logarithm
+    from opalgebra._words.small import Rational, Word
+
+    letters = list(dict.fromkeys(V for V, _ in layers))
+    alphabet = Alphabet.plain(letters)
+    steps: list[dict[Word, Rational]] = []
+    for V, is_exponential in layers:
+        share, step = Fraction(1), dict[Word, Rational]({(): 1})
+        for power in range(1, (order if is_exponential else 1) + 1):
+            share /= power
+            step[(alphabet.numbers[V],) * power] = share
+        steps.append(step)
+    total = ordered_product(alphabet, steps, cut=(order,), limit=limit)
+    return written(logarithm(total, cut=(order,), limit=limit), like)
+
+
+def _as_lie(layers: Sequence[Layer], order: int, like: Operator, limit: int | None) -> Operator:
+    from opalgebra._words.graded import Words
+    from opalgebra._words.lyndon import lyndon_coordinates
+    from opalgebra._words.ordered import ordered_product
+    from opalgebra._words.packing import Alphabet
+    from opalgebra._words.series import exponential, logarithm
+
+    powers = {
+        (V, power): power
+        for V, is_exponential in layers
+        for power in range(1, (1 if is_exponential else order) + 1)
+    }
+    alphabet = Alphabet(tuple(powers), tuple((power,) for power in powers.values()))
+    cut, steps = (order,), []
+    for V, is_exponential in layers:
+        exponent = {
+            (alphabet.numbers[V, power],): Fraction((-1) ** (power + 1), power)
+            for power in range(1, (1 if is_exponential else order) + 1)
+        }
+        steps.append(dict(exponential(Words.of(alphabet, exponent), cut=cut, limit=limit).terms()))
+    total = logarithm(ordered_product(alphabet, steps, cut=cut, limit=limit), cut=cut, limit=limit)
+    letters = [composed([V] * power, space=like.domain) for V, power in powers]
+    return as_commutators(lyndon_coordinates(dict(total.terms())), letters, like)
+
+
+def _of_any_length(product: OrderedProduct, order: int) -> Operator:
+    """The series of `1 + V[l]` over a range with symbols, in the ordered sums of V."""
+    index = product.free_index(product)
+    layers = _layer(product.opened(index))
+    if not layers:
+        return 0 * product
+    (V, is_exponential), = layers
+    if is_exponential:
+        raise InputError(
+            f"the Magnus series of {product} was asked, whose words repeat layers; give the length a value, or use layers 1 + V"
+        )
+    shift = as_scalar(product.lower) - 1
+    body, upper = at(V, {the_symbol(index): index + shift}), as_scalar(product.upper) - shift
+    words = {k: ordered_sum(body, index, upper, k) for k in range(1, order + 1)}  # type: ignore[arg-type]
+    found: list[tuple[Scalar, Operator]] = []
+    for n in range(1, order + 1):
+        for parts in _compositions(n):
+            sign = Fraction((-1) ** (len(parts) + 1), len(parts))
+            found.append((sign, composed([words[k] for k in reversed(parts)], space=product.domain)))
+    return linear_combination(found, product.domain, product.codomain)
+
+
+def _compositions(number: int) -> list[tuple[int, ...]]:
+    """The ways to write a number as a sum of positive ones in order."""
+    if number == 0:
+        return [()]
+    return [(first, *rest) for first in range(1, number + 1) for rest in _compositions(number - first)]
