@@ -9,8 +9,8 @@ cumulants are the kernels of the two exact equations of motion of the mean propa
 
     K(1..n) = sum over p of (-1)^(p - 1) sum over b_1, ..., b_p of M(b_1) M(b_2) ... M(b_p),
 
-b_1 with the latest time: over the ways to cut 1..n into p intervals for the equation with memory (time-convolution, Nakajima and
-Zwanzig: the self-energy), over all partitions into p blocks, every order of b_2, ..., b_p, for the one without
+b_1 with the latest time: over the ways to cut 1..n into p intervals for the equation with memory (time-convolution, Nakajima
+and Zwanzig: the self-energy), over all partitions into p blocks, every order of b_2, ..., b_p, for the one without
 (time-convolutionless, van Kampen).
 """
 

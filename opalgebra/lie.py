@@ -3,9 +3,9 @@
     log(exp A exp B) = A + B + [A, B]/2 + [A, [A, B]]/12 + [[A, B], B]/12 + ...
     exp(A + B)       = exp A exp B exp C_2 exp C_3 ...,      C_2 = -[A, B]/2
 
-as formal series in the number of factors A and B, with exact coefficients. They are found as words and written as commutators in
-the basis of Lyndon words, in which equal Lie polynomials are written alike: Jacobi's identity holds by normal form. All of it is
-false for nonlinear maps, which are refused.
+as formal series in the number of factors A and B, with exact coefficients. They are found as words and written as commutators
+in the basis of Lyndon words, in which equal Lie polynomials are written alike: Jacobi's identity holds by normal form. All of
+it is false for nonlinear maps, which are refused.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,8 @@
     O(exp V)       O_1 = sum V_l,     O_2 = 1/2 sum over i > j of [V_i, V_j]
 
 later layers to the left. A layer of a residual network is `1 + V`, which is no exponential: `1 + V = exp(V - V^2/2 + V^3/3 -
-...)`, and so its series has the powers `V^k`, of order k, as letters of their own. For a product without a value for its length,
-with E_k the words of k layers,
+...)`, and so its series has the powers `V^k`, of order k, as letters of their own. For a product without a value for its
+length, with E_k the words of k layers,
 
     O_n = sum over n = k_1 + ... + k_m of (-1)^(m - 1)/m E_{k_1} ... E_{k_m}.
 """
@@ -30,11 +30,12 @@ def magnus(product: Operator, *, order: int, form: str = "commutators", limit: i
     """`O_1 + ... + O_order` of `log(product)` for an ordered product of layers `1 + V` and `exp(V)`, `function("exp", V)`.
 
     Each V counts one order and is not taken apart. As "commutators" the result is the Lie polynomial in the V and, for layers
-    `1 + V`, their powers, in the basis of Lyndon words; as "words" it is multiplied out. A product without a value for its length
-    has `1 + V[l]` and gives products of ordered sums in any form.
+    `1 + V`, their powers, in the basis of Lyndon words; as "words" it is multiplied out. A product without a value for its
+    length has `1 + V[l]` and gives products of ordered sums in any form.
 
-    NotLinearError for a nonlinear map, SpaceError unless it maps one space to itself, InputError for a factor that is no layer, an
-    unknown form, or an order that is no natural number; LimitError when more than `limit` words would be formed (None: no limit).
+    NotLinearError for a nonlinear map, SpaceError unless it maps one space to itself, InputError for a factor that is no
+    layer, an unknown form, or an order that is no natural number; LimitError when more than `limit` words would be formed
+    (None: no limit).
 
     >>> import opalgebra as oa
     >>> V = oa.family("V", kind="linear")
@@ -101,11 +102,7 @@ def _as_lie(layers: Sequence[Layer], order: int, like: Operator, limit: int | No
     from opalgebra._words.packing import Alphabet
     from opalgebra._words.series import exponential, logarithm
 
-    powers = {
-        (V, power): power
-        for V, is_exponential in layers
-        for power in range(1, (1 if is_exponential else order) + 1)
-    }
+    powers = {(V, power): power for V, is_exponential in layers for power in range(1, (1 if is_exponential else order) + 1)}
     alphabet = Alphabet(tuple(powers), tuple((power,) for power in powers.values()))
     cut, steps = (order,), []
     for V, is_exponential in layers:
@@ -125,7 +122,7 @@ def _of_any_length(product: OrderedProduct, order: int) -> Operator:
     layers = _layer(product.opened(index))
     if not layers:
         return 0 * product
-    (V, is_exponential), = layers
+    ((V, is_exponential),) = layers
     if is_exponential:
         raise InputError(
             f"the Magnus series of {product} was asked, whose words repeat layers; give the length a value, or use layers 1 + V"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -61,7 +61,7 @@ class Block:
         return Block(self.length, block.codes[:, choice], block.integers[choice])  # type: ignore[index]
 
 
-def collected(alphabet: Alphabet, length: int, runs: Sequence[tuple[Codes, Any]]) -> Block | None:
+def collected(length: int, runs: Sequence[tuple[Codes, Any]]) -> Block | None:
     """The block of words listed in runs, each of which is sorted and has no word twice; None when nothing is left."""
     runs = sorted((run for run in runs if len(run[1])), key=lambda run: tuple(run[0][:, 0]))
     if not runs:
@@ -70,7 +70,7 @@ def collected(alphabet: Alphabet, length: int, runs: Sequence[tuple[Codes, Any]]
     ends = [(tuple(codes[:, 0]), tuple(codes[:, -1])) for codes, _ in runs]
     codes = np.concatenate([codes for codes, _ in runs], axis=1) if len(runs) > 1 else runs[0][0]
     integers = np.concatenate([fitting(column, largest) for _, column in runs]) if len(runs) > 1 else runs[0][1]
-    if any(last >= first for (_, last), (first, _) in zip(ends, ends[1:])):
+    if any(last >= first for (_, last), (first, _) in pairwise(ends)):
         codes, integers = _merged(codes, integers)
     return _without_zeros(length, codes, integers)
 
@@ -126,9 +126,9 @@ def product(alphabet: Alphabet, length: int, pairs: Iterable[tuple[Block, Block]
         return _every_word(alphabet, length, pairs, largest)
     runs = []
     for left, right in ((left.listed(), right.listed()) for left, right in pairs):
-        codes = alphabet.joined(left.codes[:, :, None], right.codes[:, None, :], left.length, right.length)  # type: ignore[index]
-        runs.append((codes.reshape(len(codes), -1), _outer(left, right, largest).ravel()))
-    return collected(alphabet, length, runs)
+        codes = alphabet.joined(left.codes[:, :, None], right.codes[:, None, :], left.length, right.length)  # type:
+        ignore[index] runs.append((codes.reshape(len(codes), -1), _outer(left, right, largest).ravel()))
+    return collected(length, runs)
 
 
 def _outer(left: Block, right: Block, largest: int) -> Any:
@@ -140,37 +140,29 @@ def _every_word(alphabet: Alphabet, length: int, pairs: list[tuple[Block, Block]
     for left, right in pairs:
         table = total.reshape(alphabet.base**left.length, alphabet.base**right.length)
         outer = _outer(left, right, largest)
-        if left.codes is None and right.codes is None:
-            table += outer
-        else:
-            rows = slice(None) if left.codes is None else left.codes[0]
-            columns = slice(None) if right.codes is None else right.codes[0]
-            if left.codes is not None and right.codes is not None:
-                table[np.ix_(rows, columns)] += outer
-            else:
-                table[rows, columns] += outer
+        rows = slice(None) if left.codes is None else left.codes[0]
+        columns: Any = slice(None) if right.codes is None else right.codes[0]
+        if left.codes is not None and right.codes is not None:
+            rows = rows[:, None]
+        table[rows, columns] += outer
     return Block(length, None, narrowed(total)) if total.any() else None
 
 
 def combination(alphabet: Alphabet, length: int, parts: Sequence[tuple[int, Block]]) -> Block | None:
     """The sum of integer multiples of blocks of one length; None when nothing is left."""
     largest = sum(abs(factor) * block.bound for factor, block in parts)
-    every = [block for _, block in parts if block.codes is None]
-    runs = []
-    if every:
-        total = np.zeros(every[0].size, dtype=np.int64 if largest < 2**63 else object)
+    if any(block.codes is None for _, block in parts):
+        total = np.zeros(alphabet.base**length, dtype=np.int64 if largest < 2**63 else object)
         for factor, block in parts:
-            share = fitting(block.integers, largest) * (factor if abs(factor) < 2**63 else int(factor))
+            share = fitting(block.integers, largest) * factor
             if block.codes is None:
                 total += share
             else:
                 total[block.codes[0]] += share
         return Block(length, None, narrowed(total)) if total.any() else None
-    for factor, block in parts:
-        runs.append((block.codes, fitting(block.integers, largest) * factor))
-    return collected(alphabet, length, runs)
+    return collected(length, [(block.codes, fitting(block.integers, largest) * factor) for factor, block in parts])
 
 
 def memory(alphabet: Alphabet, length: int, count: int) -> int:
     """The bytes that so many listed words of a length take."""
-    return prod((8 * (alphabet.limbs(length) + 1), count))
+    return 8 * (alphabet.limbs(length) + 1) * count

@@ -16,7 +16,7 @@ import numpy as np
 from opalgebra._words import block as blocks_module
 from opalgebra._words.block import Block, from_unsorted, memory
 from opalgebra._words.integers import column_of, common_divisor, divided, scaled
-from opalgebra._words.packing import Alphabet
+from opalgebra._words.packing import Alphabet, Codes
 from opalgebra._words.small import Cut, Key, Small, Word, added, is_within
 from opalgebra.errors import InputError, LimitError
 
@@ -186,7 +186,7 @@ class Words:
         found = self.blocks.get((len(word), self.alphabet.grade(word)))
         if found is None:
             return None
-        codes = found.listed().codes
+        codes: Codes = found.listed().codes
         wanted = tuple(self.alphabet.packed(np.array(word, dtype=np.int64)[None, :], len(word))[:, 0])
         low, high = 0, codes.shape[1]
         while low < high:

@@ -2,9 +2,9 @@
 
     rank(l_1 l_2 ... l_n) = sum over k of l_k m^(n - k)
 
-for letters numbered from 0 in an alphabet of m. Ranks sort as words do, and `rank(u v) = rank(u) m^|v| + rank(v)`. What does not
-fit into 63 bits stands in several limbs, each with as many letters as fit, filled from the end of the word. The ranks of n words
-are an array (limbs, n), the limb with the first letters first.
+for letters numbered from 0 in an alphabet of m. Ranks sort as words do, and `rank(u v) = rank(u) m^|v| + rank(v)`. What does
+not fit into 63 bits stands in several limbs, each with as many letters as fit, filled from the end of the word. The ranks of n
+words are an array (limbs, n), the limb with the first letters first.
 """
 
 from collections.abc import Hashable, Sequence

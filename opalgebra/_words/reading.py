@@ -1,7 +1,7 @@
 """Linear operators as sums of words in letters, and back.
 
-Sums, products, commutators and multiples are read; every other operator, an atom, a dressing, an inverse, is a letter. Letters are
-numbered in the order in which they act, so that products of later and later letters need no sorting.
+Sums, products, commutators and multiples are read; every other operator, an atom, a dressing, an inverse, is a letter. Letters
+are numbered in the order in which they act, so that products of later and later letters need no sorting.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Read = dict[Word, Rational] | Words
 
 
 def letters_of(operator: Operator) -> list[Operator]:
-    """The letters of an operator, those that act first before the others. NotLinearError for one that is nonlinear or a state."""
+    """The letters of an operator, those that act first before the others. NotLinearError for one that is not linear."""
     found: dict[Operator, None] = {}
     seen: set[Operator] = set()
     waiting = [operator]
@@ -38,8 +38,8 @@ def letters_of(operator: Operator) -> list[Operator]:
         elif not isinstance(node, Identity | Zero):
             if not node.is_linear:
                 raise NotLinearError(
-                    f"{operator} was to be written as words, but {node} is not known to be linear; dress it on a state first, or "
-                    "declare it with kind='linear'"
+                    f"{operator} was to be written as words, but {node} is not known to be linear; dress it on a state first, "
+                    "or declare it with kind='linear'"
                 )
             found[node] = None
     return list(found)
@@ -96,7 +96,8 @@ class _Reading:
                 words.append(chain)
                 numbers.append(rational(coefficient, node))
         for words, numbers in nested.values():
-            parts.append((1, nested_commutators(Words.of(self.alphabet, dict(zip(words, numbers))).cut(self.cut), limit=self.limit)))
+            chains = Words.of(self.alphabet, dict(zip(words, numbers))).cut(self.cut)
+            parts.append((1, nested_commutators(chains, limit=self.limit)))
         small = [(c, part) for c, part in parts if not isinstance(part, Words)]
         gathered: Read = combined(small)
         large = [(c, part) for c, part in parts if isinstance(part, Words)]
