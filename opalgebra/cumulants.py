@@ -15,7 +15,7 @@ and Zwanzig: the self-energy), over all partitions into p blocks, every order of
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from math import comb
 from typing import Any
 
@@ -147,7 +147,7 @@ def _intervals(times: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
     for number in range(len(times)):
         for cuts in combinations(places, number):
             ends = [0, *cuts, len(times)]
-            yield [times[start:end] for start, end in zip(ends, ends[1:])]
+            yield [times[start:end] for start, end in pairwise(ends)]
 
 
 def _orders(times: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:

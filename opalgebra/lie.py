@@ -117,7 +117,8 @@ def lyndon_form(operator: Operator) -> Theorem:
         normal = _as_commutators(words, letters, operator)
     except InputError:
         raise InputError(
-            f"{operator} has no normal form of commutators, for it is no sum of commutators and letters; expand writes it as words"
+            f"{operator} has no normal form of commutators, for it is no sum of commutators and letters; expand writes it as "
+            "words"
         ) from None
     return auto(operator, normal)
 

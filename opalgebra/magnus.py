@@ -70,8 +70,7 @@ def _layer(factor: Operator) -> list[Layer]:
     if isinstance(factor, Sum) and any(c == 1 and isinstance(term, Identity) for c, term in terms(factor)):
         return [(factor - 1, False)]
     raise InputError(
-        f"the Magnus series needs layers 1 + V or exp(V), and {factor} is neither; write it as 1 + (A - 1), or put what belongs to "
-        "one layer into one V"
+        f"the Magnus series needs layers 1 + V or exp(V), and {factor} is neither; put what belongs to one layer into one factor"
     )
 
 
@@ -101,12 +100,13 @@ def _as_lie(layers: Sequence[Layer], order: int, like: Operator, limit: int | No
     from opalgebra._words.ordered import ordered_product
     from opalgebra._words.packing import Alphabet
     from opalgebra._words.series import exponential, logarithm
+    from opalgebra._words.small import Rational, Word
 
     powers = {(V, power): power for V, is_exponential in layers for power in range(1, (1 if is_exponential else order) + 1)}
     alphabet = Alphabet(tuple(powers), tuple((power,) for power in powers.values()))
-    cut, steps = (order,), []
+    cut, steps = (order,), list[dict[Word, Rational]]()
     for V, is_exponential in layers:
-        exponent = {
+        exponent: dict[Word, Rational] = {
             (alphabet.numbers[V, power],): Fraction((-1) ** (power + 1), power)
             for power in range(1, (1 if is_exponential else order) + 1)
         }

@@ -126,8 +126,9 @@ def product(alphabet: Alphabet, length: int, pairs: Iterable[tuple[Block, Block]
         return _every_word(alphabet, length, pairs, largest)
     runs = []
     for left, right in ((left.listed(), right.listed()) for left, right in pairs):
-        codes = alphabet.joined(left.codes[:, :, None], right.codes[:, None, :], left.length, right.length)  # type:
-        ignore[index] runs.append((codes.reshape(len(codes), -1), _outer(left, right, largest).ravel()))
+        first, second = (np.asarray(block.codes) for block in (left, right))
+        codes = alphabet.joined(first[:, :, None], second[:, None, :], left.length, right.length)
+        runs.append((codes.reshape(len(codes), -1), _outer(left, right, largest).ravel()))
     return collected(length, runs)
 
 

@@ -43,6 +43,6 @@ def _nested(alphabet: Alphabet, block: Block) -> Block | None:
         return Block(length, None, narrowed(table)) if table.any() else None
     letters: Any = alphabet.unpacked(block.codes, length)
     for last in range(2, length + 1):
-        moved = np.concatenate([letters[:, : length - last], letters[:, length - last + 1 :], letters[:, [length - last]]],
-        axis=1) letters, integers = np.concatenate([letters, moved]), np.concatenate([integers, -integers])
+        order = [*range(length - last), *range(length - last + 1, length), length - last]
+        letters, integers = np.concatenate([letters, letters[:, order]]), np.concatenate([integers, -integers])
     return from_unsorted(length, alphabet.packed(letters, length), integers)

@@ -7,8 +7,8 @@ n^3 products of matrices for n orders, at any depth. What is left out is bounded
 by series with the norms v_l of the layers and no negative coefficient:
 
     words         -log(2 - prod (1 + z v_l)), finite where prod (1 + v_l) < 2
-    commutators   w(s(z)) with w' = g(2 w), g(x) = 2 + x/2 (1 - cot(x/2)), finite where s(1) < 1.0868...; s(z) = z sum v_l for layers
-                  exp(V), and - sum log(1 - z v_l) for layers 1 + V, whose logarithms have at most that norm
+    commutators   w(s(z)) with w' = g(2 w), g(x) = 2 + x/2 (1 - cot(x/2)), finite where s(1) < 1.0868...; s(z) = z sum v_l for
+                  layers exp(V), and - sum log(1 - z v_l) for layers 1 + V, whose logarithms have at most that norm
 
 and the smaller of the two is given. Both are sufficient only: for layers exp(V) the series converges where sum v_l < pi.
 
@@ -36,7 +36,7 @@ Array = Any
 @final
 @dataclass(frozen=True, eq=False)
 class LieSum:
-    """`orders[n - 1]` is O_n, `value` their sum; `error` bounds the spectral norm of what is left out, infinite where nothing does.
+    """`orders[n - 1]` is O_n, `value` their sum; `error` bounds the spectral norm of what is left out, or is infinite.
 
     `converged` says whether the bound is finite. `norm` is the sum of the norms of the layers.
     """
@@ -82,7 +82,7 @@ def bch(A: Array, B: Array, *, order: int) -> LieSum:
 
 
 def truncation_bound(norms: Sequence[float], *, order: int, layers: str) -> float:
-    """A bound of the sum of the norms of all O_n with n above the order; infinite where neither series of the module converges."""
+    """A bound of the sum of the norms of all O_n with n above the order; infinite where no series of the module converges."""
     if not all(math.isfinite(norm) for norm in norms):
         return math.inf
     total = sum(norms)
@@ -177,8 +177,8 @@ def _check(matrices: Sequence[Array]) -> None:
     for matrix in matrices:
         if tuple(getattr(matrix, "shape", ())) != shape or len(shape) != 2 or shape[0] != shape[1]:
             raise InputError(
-                f"layers of the shapes {shape} and {tuple(getattr(matrix, 'shape', ()))} were given; the Magnus series needs square "
-                "matrices of one size"
+                f"layers of the shapes {shape} and {tuple(getattr(matrix, 'shape', ()))} were given; the Magnus series needs "
+                "square matrices of one size"
             )
         if "float" not in str(matrix.dtype) and "complex" not in str(matrix.dtype):
             raise InputError(f"a layer has the dtype {matrix.dtype}, and the coefficients are fractions; give floats")
