@@ -23,17 +23,19 @@ from opalgebra.scalar import is_natural
 if TYPE_CHECKING:
     from opalgebra._words.graded import Words
 
+LIMIT = 200_000
+
 
 def bch(A: Operator, B: Operator, *, order: int) -> Operator:
     """The Baker-Campbell-Hausdorff series `log(exp A exp B)` up to an order: the Lie polynomials of degree 1, ..., order.
 
     NotLinearError unless both are linear, SpaceError unless both map one space to itself, InputError for an order that is no
-    natural number; LimitError for an order with more than ten million words.
+    natural number; LimitError for an order with more than 200,000 words, which is above 16.
 
     >>> import opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
     >>> print(oa.bch(A, B, order=2) - (A + B + oa.commutator(A, B)))
-    -1/2*[A, B]
+    -1/2*commutator(A, B)
 
     Source: K. Goldberg, Duke Math. J. 23 (1956) 13, has the coefficients of the words in closed form.
     """
@@ -64,7 +66,7 @@ def zassenhaus(A: Operator, B: Operator, *, order: int) -> tuple[Operator, ...]:
     >>> import opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
     >>> print(oa.zassenhaus(A, B, order=2)[2])
-    -1/2*[A, B]
+    -1/2*commutator(A, B)
 
     Source: W. Magnus, Comm. Pure Appl. Math. 7 (1954) 649.
     """
@@ -77,7 +79,7 @@ def zassenhaus(A: Operator, B: Operator, *, order: int) -> tuple[Operator, ...]:
 
     alphabet, cut = Alphabet.plain((0, 1)), (order,)
     first, second = (Words.letter(alphabet, number) for number in (0, 1))
-    rest = exponential(combination([(1, first), (1, second)]), cut=cut)
+    rest = exponential(combination([(1, first), (1, second)]), cut=cut, limit=LIMIT)
     for exponent in (first, second):
         rest = product(exponential(exponent.scaled(-1), cut=cut), rest, cut=cut)
     exponents = [A, B]
@@ -146,7 +148,7 @@ def _log_of_exponentials(factors: Sequence[tuple[int, Fraction]], order: int) ->
     total = Words.scalar(alphabet)
     for number, coefficient in factors:
         total = product(total, exponential(Words.letter(alphabet, number).scaled(coefficient), cut=cut), cut=cut)
-    return logarithm(total, cut=cut)
+    return logarithm(total, cut=cut, limit=LIMIT)
 
 
 def _as_commutators(words: "Words", letters: Sequence[Operator], like: Operator | None = None) -> Operator:

@@ -43,7 +43,7 @@ def magnus(product: Operator, *, order: int, form: str = "commutators", limit: i
     V1 + V2 - 1/2*V1 @ V1 - 1/2*V1 @ V2 + 1/2*V2 @ V1 - 1/2*V2 @ V2
     >>> exponentials = oa.function("exp", V[2]) @ oa.function("exp", V[1])
     >>> print(oa.magnus(exponentials, order=2) - V[1] - V[2])
-    -1/2*[V1, V2]
+    -1/2*commutator(V1, V2)
     >>> l, L = oa.symbol("l"), oa.symbol("L")
     >>> print(oa.magnus(oa.ordered_product(1 + V[l], l, 1, L), order=1))
     ordered_sum(V[l], l, L, 1)
@@ -70,7 +70,7 @@ def _layer(factor: Operator) -> list[Layer]:
     if isinstance(factor, Sum) and any(c == 1 and isinstance(term, Identity) for c, term in terms(factor)):
         return [(factor - 1, False)]
     raise InputError(
-        f"the Magnus series needs layers 1 + V or exp(V), and {factor} is neither; put what belongs to one layer into one factor"
+        f"the Magnus series needs layers 1 + V or exp(V), and {factor} is neither; put each layer into one factor"
     )
 
 

@@ -141,7 +141,7 @@ def _every_word(alphabet: Alphabet, length: int, pairs: list[tuple[Block, Block]
     for left, right in pairs:
         table = total.reshape(alphabet.base**left.length, alphabet.base**right.length)
         outer = _outer(left, right, largest)
-        rows = slice(None) if left.codes is None else left.codes[0]
+        rows: Any = slice(None) if left.codes is None else left.codes[0]
         columns: Any = slice(None) if right.codes is None else right.codes[0]
         if left.codes is not None and right.codes is not None:
             rows = rows[:, None]

@@ -17,7 +17,7 @@ from opalgebra._words import block as blocks_module
 from opalgebra._words.block import Block, from_unsorted, memory
 from opalgebra._words.integers import column_of, common_divisor, divided, scaled
 from opalgebra._words.packing import Alphabet, Codes
-from opalgebra._words.small import Cut, Key, Small, Word, added, is_within
+from opalgebra._words.small import Cut, Key, Small, Word, added, convolved, is_within
 from opalgebra.errors import InputError, LimitError
 
 LIMIT = 10_000_000
@@ -207,21 +207,10 @@ class Words:
         return self.alphabet == other.alphabet and not combination([(1, self), (-1, other)]).blocks
 
 
-def product_counts(left: Words, right: Words, cut: Cut | None) -> dict[Key, int]:
-    """How many words a product forms of each length and grade, before equal ones are collected."""
-    found: dict[Key, int] = {}
-    for key, count in left.counts.items():
-        for other, number in right.counts.items():
-            total = added(key, other)
-            if is_within(total[1], cut):
-                found[total] = found.get(total, 0) + count * number
-    return found
-
-
 def product(left: Words, right: Words, *, cut: Cut | None = None, limit: int | None = LIMIT) -> Words:
     """`left @ right` up to a cut. LimitError when it would form more words than the limit."""
     alphabet = left.alphabet
-    check_count(alphabet, product_counts(left, right, cut), limit)
+    check_count(alphabet, convolved(left.counts, right.counts, cut), limit)
     pairs: dict[Key, list[tuple[Block, Block]]] = {}
     for key, block in left.blocks.items():
         for other, factor in right.blocks.items():

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import factorial
 
-from opalgebra._words.graded import LIMIT, Words, combination, product
-from opalgebra._words.small import Cut
+from opalgebra._words.graded import LIMIT, Words, check_count, combination, product
+from opalgebra._words.small import Cut, convolved
 from opalgebra.errors import InputError
 
 
 def power_series(
     coefficients: Sequence[Fraction | int], words: Words, *, cut: Cut | None = None, limit: int | None = LIMIT
 ) -> Words:
-    """`sum over k of coefficients[k] * words**k` up to a cut."""
+    """`sum over k of coefficients[k] * words**k` up to a cut. LimitError before the first power when one would be too long."""
+    _check_powers(words, len(coefficients) - 1, cut, limit)
     parts: list[tuple[Fraction | int, Words]] = [(coefficients[0], Words.scalar(words.alphabet))]
     power = words.cut(cut)
     for k, coefficient in enumerate(coefficients[1:], 1):
@@ -22,6 +23,15 @@ def power_series(
             break
         parts.append((coefficient, power))
     return combination(parts)
+
+
+def _check_powers(words: Words, last: int, cut: Cut | None, limit: int | None) -> None:
+    """LimitError when a power forms more words than the limit; a power has at most every word of a length."""
+    counts = power = words.cut(cut).counts
+    for _ in range(2, last + 1):
+        power = convolved(power, counts, cut)
+        check_count(words.alphabet, power, limit)
+        power = {key: min(count, len(words.alphabet.letters) ** key[0]) for key, count in power.items()}
 
 
 def exponential(words: Words, *, cut: Cut, limit: int | None = LIMIT) -> Words:

@@ -66,14 +66,15 @@ def counts_of_product(alphabet: Alphabet, factors: Sequence[Small], cut: Cut | N
         square = dict(built)
         while times:
             if times & 1:
-                total = _convolved(total, square, cut)
+                total = convolved(total, square, cut)
             times >>= 1
             if times:
-                square = _convolved(square, square, cut)
+                square = convolved(square, square, cut)
     return total
 
 
-def _convolved(left: Mapping[Key, int], right: Mapping[Key, int], cut: Cut | None) -> dict[Key, int]:
+def convolved(left: Mapping[Key, int], right: Mapping[Key, int], cut: Cut | None) -> dict[Key, int]:
+    """How many words a product forms of each length and grade, up to a cut."""
     found: dict[Key, int] = {}
     for key, count in left.items():
         for other, number in right.items():
