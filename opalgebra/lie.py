@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 LIMIT = 200_000
 
 
-def bch(A: Operator, B: Operator, *, order: int) -> Operator:
+def bch(A: Operator, B: Operator, *, order: int, limit: int | None = LIMIT) -> Operator:
     """The Baker-Campbell-Hausdorff series `log(exp A exp B)` up to an order: the Lie polynomials of degree 1, ..., order.
 
     NotLinearError unless both are linear, SpaceError unless both map one space to itself, InputError for an order that is no
-    natural number; LimitError for an order with more than 200,000 words, which is above 16.
+    natural number; LimitError when more than `limit` words would be formed, by default above order 15 (None: no limit).
 
     >>> import opalgebra as oa
     >>> A, B = oa.atoms("A B", kind="linear")
@@ -40,10 +40,10 @@ def bch(A: Operator, B: Operator, *, order: int) -> Operator:
     Source: K. Goldberg, Duke Math. J. 23 (1956) 13, has the coefficients of the words in closed form.
     """
     check_arguments(A, B, order=order, of="the Baker-Campbell-Hausdorff series")
-    return _as_commutators(_log_of_exponentials([(0, Fraction(1)), (1, Fraction(1))], order), (A, B))
+    return _as_commutators(_log_of_exponentials([(0, Fraction(1)), (1, Fraction(1))], order, limit), (A, B))
 
 
-def symmetric_bch(A: Operator, B: Operator, *, order: int) -> Operator:
+def symmetric_bch(A: Operator, B: Operator, *, order: int, limit: int | None = LIMIT) -> Operator:
     """`log(exp(A/2) exp B exp(A/2))` up to an order, of which no even order is there. Errors as in `bch`.
 
     >>> import opalgebra as oa
@@ -55,10 +55,10 @@ def symmetric_bch(A: Operator, B: Operator, *, order: int) -> Operator:
     """
     check_arguments(A, B, order=order, of="the symmetric Baker-Campbell-Hausdorff series")
     half = Fraction(1, 2)
-    return _as_commutators(_log_of_exponentials([(0, half), (1, Fraction(1)), (0, half)], order), (A, B))
+    return _as_commutators(_log_of_exponentials([(0, half), (1, Fraction(1)), (0, half)], order, limit), (A, B))
 
 
-def zassenhaus(A: Operator, B: Operator, *, order: int) -> tuple[Operator, ...]:
+def zassenhaus(A: Operator, B: Operator, *, order: int, limit: int | None = LIMIT) -> tuple[Operator, ...]:
     """The exponents `(A, B, C_2, ..., C_order)` of `exp(A + B) = exp A exp B exp C_2 exp C_3 ...`, in that order.
 
     C_n is a Lie polynomial of degree n. Orders begin at 1, with `(A, B)`. Errors as in `bch`.
@@ -79,14 +79,14 @@ def zassenhaus(A: Operator, B: Operator, *, order: int) -> tuple[Operator, ...]:
 
     alphabet, cut = Alphabet.plain((0, 1)), (order,)
     first, second = (Words.letter(alphabet, number) for number in (0, 1))
-    rest = exponential(combination([(1, first), (1, second)]), cut=cut, limit=LIMIT)
+    rest = exponential(combination([(1, first), (1, second)]), cut=cut, limit=limit)
     for exponent in (first, second):
-        rest = product(exponential(exponent.scaled(-1), cut=cut), rest, cut=cut)
+        rest = product(exponential(exponent.scaled(-1), cut=cut), rest, cut=cut, limit=limit)
     exponents = [A, B]
     for degree in range(2, order + 1):
         lowest = rest.where(lambda key, degree=degree: key[0] == degree)  # type: ignore[misc]
         exponents.append(_as_commutators(lowest, (A, B)))
-        rest = product(exponential(lowest.scaled(-1), cut=cut), rest, cut=cut)
+        rest = product(exponential(lowest.scaled(-1), cut=cut), rest, cut=cut, limit=limit)
     return tuple(exponents)
 
 
@@ -138,7 +138,7 @@ def check_arguments(*operators: Operator, order: int, of: str) -> None:
         )
 
 
-def _log_of_exponentials(factors: Sequence[tuple[int, Fraction]], order: int) -> "Words":
+def _log_of_exponentials(factors: Sequence[tuple[int, Fraction]], order: int, limit: int | None) -> "Words":
     """`log(exp(c_1 x_1) exp(c_2 x_2) ...)` in two letters, for (number, coefficient) from left to right."""
     from opalgebra._words.graded import Words, product
     from opalgebra._words.packing import Alphabet
@@ -147,8 +147,8 @@ def _log_of_exponentials(factors: Sequence[tuple[int, Fraction]], order: int) ->
     alphabet, cut = Alphabet.plain((0, 1)), (order,)
     total = Words.scalar(alphabet)
     for number, coefficient in factors:
-        total = product(total, exponential(Words.letter(alphabet, number).scaled(coefficient), cut=cut), cut=cut)
-    return logarithm(total, cut=cut, limit=LIMIT)
+        total = product(total, exponential(Words.letter(alphabet, number).scaled(coefficient), cut=cut), cut=cut, limit=limit)
+    return logarithm(total, cut=cut, limit=limit)
 
 
 def _as_commutators(words: "Words", letters: Sequence[Operator], like: Operator | None = None) -> Operator:

@@ -12,6 +12,7 @@ length, with E_k the words of k layers,
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import factorial, prod
 
 from opalgebra.errors import InputError
 from opalgebra.expr import Identity, Operator, Sum, at, factors, linear_combination, terms
@@ -95,22 +96,25 @@ def _as_words(layers: Sequence[Layer], order: int, like: Operator, limit: int | 
 
 
 def _as_lie(layers: Sequence[Layer], order: int, like: Operator, limit: int | None) -> Operator:
-    from opalgebra._words.graded import Words
+    from opalgebra._words.graded import check_count
     from opalgebra._words.lyndon import lyndon_coordinates
     from opalgebra._words.ordered import ordered_product
     from opalgebra._words.packing import Alphabet
-    from opalgebra._words.series import exponential, logarithm
+    from opalgebra._words.series import logarithm
     from opalgebra._words.small import Rational, Word
 
-    powers = {(V, power): power for V, is_exponential in layers for power in range(1, (1 if is_exponential else order) + 1)}
-    alphabet = Alphabet(tuple(powers), tuple((power,) for power in powers.values()))
-    cut, steps = (order,), list[dict[Word, Rational]]()
+    residual = sum(not is_exponential for _, is_exponential in layers)
+    powers = list(dict.fromkeys((V, k) for V, exact in layers for k in range(1, (1 if exact else order) + 1)))
+    alphabet, cut = Alphabet(tuple(powers), tuple((power,) for _, power in powers)), (order,)
+    check_count(alphabet, {(order, cut): residual * 2**order}, limit)
+    steps: list[dict[Word, Rational]] = []
     for V, is_exponential in layers:
-        exponent: dict[Word, Rational] = {
-            (alphabet.numbers[V, power],): Fraction((-1) ** (power + 1), power)
-            for power in range(1, (1 if is_exponential else order) + 1)
-        }
-        steps.append(dict(exponential(Words.of(alphabet, exponent), cut=cut, limit=limit).terms()))
+        step = dict[Word, Rational]({(): 1})
+        for n in range(1, order + 1):
+            for parts in [(1,) * n] if is_exponential else _compositions(n):
+                word = tuple([alphabet.numbers[V, part] for part in parts])
+                step[word] = Fraction((-1) ** (n - len(parts)), factorial(len(parts)) * prod(parts))
+        steps.append(step)
     total = logarithm(ordered_product(alphabet, steps, cut=cut, limit=limit), cut=cut, limit=limit)
     letters = [composed([V] * power, space=like.domain) for V, power in powers]
     return as_commutators(lyndon_coordinates(dict(total.terms())), letters, like)

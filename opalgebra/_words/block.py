@@ -38,7 +38,7 @@ class Block:
         """How many words stand here, those with a coefficient of zero included."""
         return len(self.integers)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many words have a coefficient that is not zero."""
         return int(np.count_nonzero(self.integers))
@@ -121,7 +121,7 @@ def product(alphabet: Alphabet, length: int, pairs: Iterable[tuple[Block, Block]
     """The sum of the products of pairs of blocks, all of words of one length; None when nothing is left."""
     pairs = list(pairs)
     largest = sum(left.bound * right.bound for left, right in pairs)
-    formed = sum(left.size * right.size for left, right in pairs)
+    formed = sum(left.count * right.count for left, right in pairs)
     if is_dense(alphabet, length, formed):
         return _every_word(alphabet, length, pairs, largest)
     runs = []

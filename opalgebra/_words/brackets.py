@@ -32,7 +32,7 @@ def nested_commutators(words: Words, *, limit: int | None = LIMIT) -> Words:
 def _nested(alphabet: Alphabet, block: Block) -> Block | None:
     length, largest = block.length, block.bound << block.length - 1
     integers = fitting(block.integers, largest)
-    if block.codes is None or is_dense(alphabet, length, block.size << length - 1):
+    if block.codes is None or is_dense(alphabet, length, block.count << length - 1):
         table = integers
         if block.codes is not None:
             table = np.zeros(alphabet.base**length, dtype=integers.dtype)
