@@ -83,8 +83,6 @@ def bch(A: Array, B: Array, *, order: int) -> LieSum:
 
 def truncation_bound(norms: Sequence[float], *, order: int, layers: str) -> float:
     """A bound of the sum of the norms of all O_n with n above the order; infinite where no series of the module converges."""
-    if not all(math.isfinite(norm) for norm in norms):
-        return math.inf
     total = sum(norms)
     if layers == "exponential":
         return _tail(_commutators([0.0, total], order), order, RADIUS / total, math.pi) if total else 0.0
@@ -182,6 +180,8 @@ def _check(matrices: Sequence[Array]) -> None:
             )
         if "float" not in str(matrix.dtype) and "complex" not in str(matrix.dtype):
             raise InputError(f"a layer has the dtype {matrix.dtype}, and the coefficients are fractions; give floats")
+        if not math.isfinite(float(abs(matrix).sum())):
+            raise InputError("a layer has entries that are not finite, and so no series; give finite numbers")
 
 
 def _grades(matrices: Sequence[Array], order: int, layers: str) -> list[Array]:
