@@ -47,8 +47,8 @@ def test_the_orders_are_those_of_the_words(kind, order):
 def orders_are_wrong(kind, order):
     """The orders of integer matrices, word by word in exact arithmetic, against the recurrence in floats.
 
-    Entries are at most 2, so that an order n is a sum of at most n 2^n products (E^m)_n / m of at most 9^n words in entries below
-    6^n; each rounds relative to its size.
+    Entries are at most 2, so that an order n is a sum of at most n 2^n products (E^m)_n / m of at most 9^n words in entries
+    below 6^n; each rounds relative to its size.
     """
     random = np.random.default_rng(order)
     exact = [tuple(tuple(Fraction(int(n)) for n in row) for row in random.integers(-2, 3, (3, 3))) for _ in range(3)]
