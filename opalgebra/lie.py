@@ -10,11 +10,11 @@ it is false for nonlinear maps, which are refused.
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opalgebra.commutator import commutator
 from opalgebra.errors import InputError, SpaceError
-from opalgebra.expr import Operator, check_operators, linear_combination
+from opalgebra.expr import Operator, Zero, check_operators, linear_combination
 from opalgebra.kernel import Theorem
 from opalgebra.prove import auto
 from opalgebra.resolvent import refuse_nonlinear
@@ -157,8 +157,17 @@ def _as_commutators(words: "Words", letters: Sequence[Operator], like: Operator 
     return as_commutators(lyndon_coordinates(dict(words.terms())), letters, like or letters[0])
 
 
-def as_commutators(coordinates: Mapping[tuple[int, ...], Fraction], letters: Sequence[Operator], like: Operator) -> Operator:
-    """The sum of brackets of Lyndon words with these coefficients, with operators for the letters."""
+def as_commutators(
+    coordinates: Mapping[tuple[int, ...], Fraction],
+    letters: Sequence[Operator],
+    like: Operator,
+    *,
+    commuting: Sequence[Any] = (),
+) -> Operator:
+    """The sum of brackets of Lyndon words with these coefficients, with operators for the letters.
+
+    Letters with equal entries of `commuting`, if given, are powers of one operator and commute.
+    """
     from opalgebra._words.lyndon import factorized
 
     brackets: dict[tuple[int, ...], Operator] = {(number,): letter for number, letter in enumerate(letters)}
@@ -166,7 +175,10 @@ def as_commutators(coordinates: Mapping[tuple[int, ...], Fraction], letters: Seq
     def bracket(word: tuple[int, ...]) -> Operator:
         if word not in brackets:
             left, right = factorized(word)
-            brackets[word] = commutator(bracket(left), bracket(right))
+            if commuting and len(word) == 2 and commuting[word[0]] is commuting[word[1]]:
+                brackets[word] = Zero(like.domain, like.codomain)
+            else:
+                brackets[word] = commutator(bracket(left), bracket(right))
         return brackets[word]
 
     return linear_combination(((c, bracket(word)) for word, c in coordinates.items()), like.domain, like.codomain)

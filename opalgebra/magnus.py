@@ -23,8 +23,8 @@ from opalgebra.lie import as_commutators, check_arguments
 from opalgebra.scalar import Scalar, as_scalar, the_symbol
 
 _FORMS = ("commutators", "words")
-Layer = tuple[Operator, bool]
-"""V of a layer, and whether the layer is exp(V) rather than 1 + V."""
+Layer = tuple[Operator, Fraction, bool]
+"""W and c of a layer with V = c W, and whether it is exp(V) rather than 1 + V."""
 
 
 def magnus(product: Operator, *, order: int, form: str = "commutators", limit: int | None = 10_000_000) -> Operator:
@@ -63,16 +63,23 @@ def magnus(product: Operator, *, order: int, form: str = "commutators", limit: i
 
 
 def _layer(factor: Operator) -> list[Layer]:
-    """V of a layer, and whether it is an exponential; none for the identity."""
+    """What a layer adds, a number taken out of it, and whether it is an exponential; none for the identity."""
     if isinstance(factor, Identity):
         return []
     if isinstance(factor, FunctionOf) and factor.name == "exp":
-        return [(factor.operator, True)]
+        return [(*_multiple(factor.operator), True)]
     if isinstance(factor, Sum) and any(c == 1 and isinstance(term, Identity) for c, term in terms(factor)):
-        return [(factor - 1, False)]
-    raise InputError(
-        f"the Magnus series needs layers 1 + V or exp(V), and {factor} is neither; put each layer into one factor"
-    )
+        return [(*_multiple(factor - 1), False)]
+    raise InputError(f"the Magnus series needs layers 1 + V or exp(V), and {factor} is neither; put each layer into one factor")
+
+
+def _multiple(operator: Operator) -> tuple[Operator, Fraction]:
+    """An operator that is no multiple of another by a number, and the number."""
+    if isinstance(operator, Sum) and len(operator.terms) == 1:
+        ((c, term),) = operator.terms
+        if isinstance(c, Fraction):
+            return term, c
+    return operator, Fraction(1)
 
 
 def _as_words(layers: Sequence[Layer], order: int, like: Operator, limit: int | None) -> Operator:
@@ -82,14 +89,13 @@ def _as_words(layers: Sequence[Layer], order: int, like: Operator, limit: int | 
     from opalgebra._words.series import logarithm
     from opalgebra._words.small import Rational, Word
 
-    letters = list(dict.fromkeys(V for V, _ in layers))
+    letters = list(dict.fromkeys(W for W, _, _ in layers))
     alphabet = Alphabet.plain(letters)
     steps: list[dict[Word, Rational]] = []
-    for V, is_exponential in layers:
-        share, step = Fraction(1), dict[Word, Rational]({(): 1})
-        for power in range(1, (order if is_exponential else 1) + 1):
-            share /= power
-            step[(alphabet.numbers[V],) * power] = share
+    for W, c, is_exponential in layers:
+        step = dict[Word, Rational]({(): 1})
+        for power in range(1, (order if is_exponential else min(order, 1)) + 1):
+            step[(alphabet.numbers[W],) * power] = c**power / factorial(power)
         steps.append(step)
     total = ordered_product(alphabet, steps, cut=(order,), limit=limit)
     return written(logarithm(total, cut=(order,), limit=limit), like)
@@ -103,21 +109,22 @@ def _as_lie(layers: Sequence[Layer], order: int, like: Operator, limit: int | No
     from opalgebra._words.series import logarithm
     from opalgebra._words.small import Rational, Word
 
-    residual = sum(not is_exponential for _, is_exponential in layers)
-    powers = list(dict.fromkeys((V, k) for V, exact in layers for k in range(1, (1 if exact else order) + 1)))
+    residual = sum(not is_exponential for *_, is_exponential in layers)
+    powers = list(dict.fromkeys((W, k) for W, _, exact in layers for k in range(1, (1 if exact else order) + 1)))
     alphabet, cut = Alphabet(tuple(powers), tuple((power,) for _, power in powers)), (order,)
     check_count(alphabet, {(order, cut): residual * 2**order}, limit)
     steps: list[dict[Word, Rational]] = []
-    for V, is_exponential in layers:
+    for W, c, is_exponential in layers:
         step = dict[Word, Rational]({(): 1})
         for n in range(1, order + 1):
             for parts in [(1,) * n] if is_exponential else _compositions(n):
-                word = tuple([alphabet.numbers[V, part] for part in parts])
-                step[word] = Fraction((-1) ** (n - len(parts)), factorial(len(parts)) * prod(parts))
+                word = tuple([alphabet.numbers[W, part] for part in parts])
+                step[word] = c**n * Fraction((-1) ** (n - len(parts)), factorial(len(parts)) * prod(parts))
         steps.append(step)
     total = logarithm(ordered_product(alphabet, steps, cut=cut, limit=limit), cut=cut, limit=limit)
-    letters = [composed([V] * power, space=like.domain) for V, power in powers]
-    return as_commutators(lyndon_coordinates(dict(total.terms())), letters, like)
+    letters = [composed([W] * power, space=like.domain) for W, power in powers]
+    commuting = [W for W, _ in powers]
+    return as_commutators(lyndon_coordinates(dict(total.terms())), letters, like, commuting=commuting)
 
 
 def _of_any_length(product: OrderedProduct, order: int) -> Operator:
@@ -126,13 +133,13 @@ def _of_any_length(product: OrderedProduct, order: int) -> Operator:
     layers = _layer(product.opened(index))
     if not layers:
         return 0 * product
-    ((V, is_exponential),) = layers
+    ((W, c, is_exponential),) = layers
     if is_exponential:
         raise InputError(
             f"the Magnus series of {product} was asked, whose words repeat layers; give the length a value, or use layers 1 + V"
         )
     shift = as_scalar(product.lower) - 1
-    body, upper = at(V, {the_symbol(index): index + shift}), as_scalar(product.upper) - shift
+    body, upper = at(c * W, {the_symbol(index): index + shift}), as_scalar(product.upper) - shift
     words = {k: ordered_sum(body, index, upper, k) for k in range(1, order + 1)}  # type: ignore[arg-type]
     found: list[tuple[Scalar, Operator]] = []
     for n in range(1, order + 1):

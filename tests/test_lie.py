@@ -246,7 +246,7 @@ def test_the_logarithm_of_layers_in_closed_form(form):
 
 
 @pytest.mark.parametrize("form", ["words", "commutators"])
-@pytest.mark.parametrize("order", [1, 2, 4, 5])
+@pytest.mark.parametrize("order", [1, 2, 4])
 def test_magnus_is_the_logarithm_of_exact_layers(form, order):
     letters = [V[k] for k in range(1, 4)]
     of = matrices(order + 1, *letters, seed=order)
@@ -256,11 +256,21 @@ def test_magnus_is_the_logarithm_of_exact_layers(form, order):
         [exp(first), exp(second), exp(third)],
         [exp(first), 1 + second, exp(third)],
         [1 + first, 1 + second, 1 + first],
+        [1 - 2 * first, exp(half * second), 1 + first],
     )
     for factors in products:
         layers = oa.ordered_product(factors)
         found = oa.magnus(layers, order=order, form=form)
         assert value(found, of, order + 1) == logarithm(value(layers, of, order + 1))
+
+
+def test_powers_of_one_layer_commute():
+    assert oa.magnus((1 + A) @ (1 - A), order=6) == -1 * A @ A - half * A @ A @ A @ A - Fraction(1, 3) * oa.ordered_product(
+        [A] * 6
+    )
+    again = oa.magnus((1 + A) @ (1 + B) @ (1 + A), order=5)
+    assert oa.expand(again).rhs == oa.magnus((1 + A) @ (1 + B) @ (1 + A), order=5, form="words")
+    assert not any(word == oa.commutator(A, A @ A) for _, word in terms(again))
 
 
 def test_a_layer_is_not_taken_apart():
@@ -380,6 +390,6 @@ def test_a_commutator_turned_round_is_seen(monkeypatch):
 
 def test_an_exponential_taken_for_a_layer_is_seen(monkeypatch):
     real = magnus_module._layer
-    monkeypatch.setattr(magnus_module, "_layer", lambda factor: [(v, not exponential) for v, exponential in real(factor)])
+    monkeypatch.setattr(magnus_module, "_layer", lambda factor: [(*v, not exponential) for *v, exponential in real(factor)])
     found = oa.magnus((1 + V[1]) @ (1 + V[2]), order=2, form="words")
     assert word_coefficients(found, V[2], V[1]) != {w: closed_form(w) for n in (1, 2) for w in product(range(2), repeat=n)}
