@@ -15,5 +15,7 @@ with rational coefficients. Words of one length and grade stand in columns of Nu
     reading     operators to words and back
 
 No word above the wanted grade is formed, equal words are collected once, and the number of words is known before they are.
-Nothing is kept between calls. NumPy is imported here and nowhere else in the algebra.
+Nothing is kept between calls. `expand` does not rest on it: its result is a theorem, and the kernel computes that itself;
+`truncation` is the same expansion by this engine, as a plain value. A `Series` counts, ranks and sums its terms without
+listing them. NumPy is imported here and nowhere else in the algebra.
 """
