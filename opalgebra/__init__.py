@@ -9,6 +9,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     matching, rewrite, simplify, subwords   wildcards, substitution and collection, rewriting by facts, repeated subwords
     dyson, resolvent, direct_sum, network   theorems for any depth, of inverses, of blocks, of all states at once
     counting, calculus, coupling, powers    numbers of words, derivatives, gradings and couplings, power series
+    lie, magnus, truncation, cumulants      Lie series, on a private engine of words in columns, _words
     ladder, series, architecture, frozen    graded Dyson series; the symbolic Transformer; tensor forms of its dressings
     diagram, topology                       one term as a graph and back; how many terms have the same kinds of vertices
     worldlines                              a diagram on the lattice of tokens
@@ -62,6 +63,10 @@ _HOMES = {
     "opalgebra.telescoping": "telescoping",
     "opalgebra.subwords": "abbreviate common_subwords",
     "opalgebra.series": "Series",
+    "opalgebra.lie": "bch lyndon_form symmetric_bch zassenhaus",
+    "opalgebra.magnus": "magnus",
+    "opalgebra.truncation": "exponential logarithm truncation",
+    "opalgebra.cumulants": "cumulants moments ordered_cumulant",
     "opalgebra.architecture": "transformer",
     "opalgebra.diagram": "Diagram diagrams",
     "opalgebra.topology": "topologies topology_polynomials",

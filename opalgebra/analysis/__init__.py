@@ -1,7 +1,51 @@
-"""What is asked of a bound model beyond its series."""
+"""What is asked of matrices, of products of them, and of a bound model beyond its series.
 
-from opalgebra.analysis.measurement import frozen_logits, logit_lens
-from opalgebra.analysis.strongest import Strongest, strongest_diagrams, strongest_worldlines
-from opalgebra.analysis.token_flow import token_flow
+    lie                     Lie series of matrices, with the error of what is cut off
+    strongest, token_flow   diagrams by what they contribute to a logit
+    measurement             logits along depth
 
-__all__ = ["Strongest", "frozen_logits", "logit_lens", "strongest_diagrams", "strongest_worldlines", "token_flow"]
+Names are resolved on first use. Arrays are NumPy's or torch's; results are frozen, with NumPy arrays in float64.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+_HOMES = {
+    "lie": "bch magnus",
+    "measurement": "frozen_logits logit_lens",
+    "strongest": "Strongest strongest_diagrams strongest_worldlines",
+    "token_flow": "token_flow",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'opalgebra.analysis' has no attribute {name!r}")
+    try:
+        value = getattr(import_module(f"opalgebra.analysis.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        refusal = import_module("opalgebra.models.packages").absent(f"opalgebra.analysis.{name}", error)
+        if refusal is None:
+            raise
+        raise refusal from error
+    globals()[name] = value
+    return value
+
+
+class _Package(ModuleType):
+    """A package whose public names win over its submodules: `saturation` is the function, also once its module is loaded."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _HOME or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
