@@ -51,7 +51,7 @@ class LieSum:
 def magnus(matrices: Sequence[Array], *, order: int, layers: str = "residual") -> LieSum:
     """The Magnus series of `(1 + V_L) ... (1 + V_1)`, or with layers="exponential" of `exp(V_L) ... exp(V_1)`.
 
-    `matrices` are V_1, ..., V_L, square arrays of NumPy or PyTorch of one dtype, real or complex, float or double; the results
+    `matrices` are V_1, ..., V_L, square arrays of NumPy or PyTorch of one dtype, real or complex, float, double or longer; the results
     have their dtype and device. InputError for no matrices, another shape, an order that is no natural number above 0, or
     unknown layers.
 
@@ -219,5 +219,9 @@ def _logarithm(graded: Sequence[Array]) -> list[Array]:
 
 
 def _spectral_norm(matrix: Array) -> float:
-    library = matrix.__array_namespace__() if hasattr(matrix, "__array_namespace__") else sys.modules["torch"]
-    return float(library.linalg.matrix_norm(matrix, ord=2))
+    """In double precision, for a bound needs no more digits."""
+    if not hasattr(matrix, "__array_namespace__"):
+        return float(sys.modules["torch"].linalg.matrix_norm(matrix, ord=2))
+    library = matrix.__array_namespace__()
+    double = matrix.astype(library.complex128 if library.iscomplexobj(matrix) else library.float64)
+    return float(library.linalg.matrix_norm(double, ord=2))

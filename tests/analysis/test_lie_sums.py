@@ -149,12 +149,10 @@ def test_known_values():
     X, Y = np.zeros((3, 3)), np.zeros((3, 3))
     X[0, 1] = Y[1, 2] = 1
     assert bch(X, Y, order=2).value.tolist() == [[0, 1, 0.5], [0, 0, 1], [0, 0, 0]]
-    order, small = 19, 2.0**-20
-    growth = [float(c) for c in mpmath.taylor(lambda z: -mpmath.log(2 - mpmath.exp(z * (1 + small))), 0, order)]
-    rounding = 3 * order * sum(growth) * np.finfo(float).eps
-    for s, coefficient in ((1, 1.5819767068693265), (-1, 0.5819767068693265)):
-        found = bch(np.array([[s, 0.0], [0, 0]]), np.array([[0.0, small], [0, 0]]), order=order).value / small
-        assert found[0, 1] == pytest.approx(coefficient, abs=rounding + 2 / (2 * math.pi) ** 20)
+    for s, coefficient in ((1, "1.581976706869326424385002"), (-1, "0.581976706869326424385002")):
+        X, Y = (np.array(matrix, dtype=np.longdouble) for matrix in ([[s, 0], [0, 0]], [[0, 2.0**-20], [0, 0]]))
+        found = bch(X, Y, order=24).value[0, 1] * 2**20
+        assert abs(found - np.longdouble(coefficient)) < 1e-14
     A, B = np.array([[0.0, 1], [0, 0]]), np.array([[0.0, 0], [1, 0]])
     generator, leading = A + B, bch(A, B, order=2).orders[1]
     powers = [np.linalg.matrix_power(generator, k) for k in range(20)]
