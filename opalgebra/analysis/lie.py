@@ -51,7 +51,7 @@ class LieSum:
 def magnus(matrices: Sequence[Array], *, order: int, layers: str = "residual") -> LieSum:
     """The Magnus series of `(1 + V_L) ... (1 + V_1)`, or with layers="exponential" of `exp(V_L) ... exp(V_1)`.
 
-    `matrices` are V_1, ..., V_L, square arrays of NumPy or PyTorch of one dtype, real or complex, float, double or longer; the results
+    `matrices` are V_1, ..., V_L, square arrays of NumPy or PyTorch of one dtype, real or complex, in any precision; the results
     have their dtype and device. InputError for no matrices, another shape, an order that is no natural number above 0, or
     unknown layers.
 
