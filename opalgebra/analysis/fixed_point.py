@@ -99,6 +99,8 @@ def _iterated(
     steps: int,
     tolerance: float | None,
 ) -> FixedPoint:
+    if not is_natural(steps) or not steps:
+        raise InputError(f"steps={steps!r} evaluations were allowed; give a natural number from 1 on")
     space = _Space(x0)
     goal = relative_tolerance(space.unit, tolerance)
     x, states, images, faults, lengths = space.start, [], [], [], []

@@ -172,6 +172,11 @@ def judged(
     return Estimate(*map(plain, (value, found, settled, noise, trail.terms[best])))
 
 
+def last_error(trail: Trail) -> Array:
+    """(*batch,): the error of the last estimate of a trail, such as that of the last partial sum among partial sums."""
+    return np.asarray(_errors(trail, _steps(trail))[-1])
+
+
 def power_tails(start: Noisy) -> Array:
     """(*batch,): how much the steps D_n that decay as a power of n still add up to, and 0 for sequences of other kinds.
 
