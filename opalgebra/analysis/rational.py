@@ -87,8 +87,11 @@ def _exact(c: Array, m: int) -> Pade:
     factor_before, factor = [zero], [one]
     while len(here) - 1 > m:
         quotient, remainder = _divided(before, here)
-        before, here = here, remainder
-        factor_before, factor = factor, _trimmed(_difference(factor_before, _product(quotient, factor)))
+        following = _trimmed(_difference(factor_before, _product(quotient, factor)))
+        # Monic remainders keep the fractions short.
+        leading = remainder[-1] or one
+        before, here = here, [x / leading for x in remainder]
+        factor_before, factor = factor, [x / leading for x in following]
     if not any(here):
         return Pade(np.array([zero], dtype=object), np.array([one], dtype=object))
     while not factor[0]:
