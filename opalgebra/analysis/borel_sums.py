@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opalgebra.analysis.rational import Pade, pade
-from opalgebra.analysis.sequences import DOUBLE, Array, Estimate, members, relative_tolerance
+from opalgebra.analysis.sequences import DOUBLE, Array, Estimate, members, plain, relative_tolerance
 from opalgebra.errors import InputError
 
 STEPS = tuple(2.0**-power for power in range(2, 11))
@@ -61,7 +61,8 @@ def borel_pade(c: Any, m: int, n: int, z: Any, *, tolerance: float | None = None
     noise = max((abs(other - value) for other in moved), default=0.0) + DOUBLE * abs(value)
     error = max((abs(other - value) for other in near), default=np.inf) + doubt + noise
     error = float(error) if np.isfinite(error) else np.inf
-    return Estimate(value, error, error <= relative_tolerance(unit, tolerance) * abs(value), float(noise), m + n + 1)
+    settled = bool(error <= relative_tolerance(unit, tolerance) * abs(value))
+    return Estimate(plain(value), error, settled, float(noise), m + n + 1)
 
 
 def signs(count: int, runs: int = 3) -> Array:

@@ -167,9 +167,9 @@ def _steps(start: Noisy) -> Steps:
 
 
 def _distance(weights: Array) -> float:
-    """How far the nearest zero of `sum_j g_j w^j` is from 1; infinite for a constant."""
+    """How far the nearest zero of `sum_j g_j w^j` is from 1, and at most the distance 1 of a part that dies at once."""
     zeros = np.roots(weights[::-1])
-    return float(np.abs(zeros - 1).min(initial=math.inf))
+    return float(np.abs(zeros - 1).min(initial=1.0))
 
 
 def extrapolate_depth(states: Any, depth: float, *, order: int | None = None) -> Estimate:

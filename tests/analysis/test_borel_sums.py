@@ -82,7 +82,7 @@ def test_a_convergent_series_whose_transform_grows_is_not_claimed():
     """The transform e^(t/2) is no rational function: the sum 2 comes out to three digits, and is said to."""
     found = borel([0.5**k for k in range(30)], 1.0)
     assert abs(found.value - 2) < 2 * found.error < 1e-2 and not found.converged
-    assert borel([3.0, 1.0], 0.0).value == 3
+    assert abs(borel([3.0, 1.0], 0.0).value - 3) < 1e-15
 
 
 def test_what_is_refused():
