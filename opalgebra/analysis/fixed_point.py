@@ -129,7 +129,7 @@ def _shares(faults: list[Array], unit: float) -> Array:
     """The coefficients, with the sum one, of the shortest combination; of the newest vectors alone where they are dependent."""
     differences = [newer - older for newer, older in zip(faults[:0:-1], faults[-2::-1])]
     lengths = np.array([np.linalg.norm(difference) for difference in differences])
-    used = int(np.argmin(lengths > 0)) if not (lengths > 0).all() else len(differences)
+    used = min(int(np.argmin(lengths > 0)) if not (lengths > 0).all() else len(differences), len(faults[-1]))
     if not used:
         return np.ones(1)
     table = np.stack(differences[:used], axis=-1) / lengths[:used]

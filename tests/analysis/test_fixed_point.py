@@ -114,6 +114,12 @@ def test_torch_in_torch_out(dtype):
     assert float((matrix @ found.x + shift - found.x).abs().max()) < (1e-2 if dtype is torch.float32 else 1e-6)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_more_steps_than_components(size):
+    found = anderson(np.cos, np.zeros(size), tolerance=1e-14)
+    assert found.converged and np.abs(found.x - 0.7390851332151607).max() < 1e-14
+
+
 def test_at_the_fixed_point_one_evaluation_is_enough():
     start = np.linalg.solve(np.eye(3) - M, B)
     found = anderson(lambda x: M @ x + B, start)
