@@ -150,7 +150,7 @@ def attention_kernel(M: Binding, layer: int, head: int, distance: int = 0) -> At
     which the comparison is no bilinear form.
 
     >>> import opalgebra as oa
-    >>> M = oa.bind(oa.load("smollm2"), "The capital of France is")
+    >>> M = oa.bind(oa.load("minilm"), "Depth is discrete time.")
     >>> f"{attention_kernel(M, 1, 0).ratio:.2f}"
     '0.94'
 

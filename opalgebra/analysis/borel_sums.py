@@ -46,7 +46,7 @@ def borel_pade(c: Any, m: int, n: int, z: Any, *, tolerance: float | None = None
     >>> from fractions import Fraction
     >>> zero_dimensional = [1, -3, Fraction(105, 2), Fraction(-3465, 2), Fraction(675675, 8)]
     >>> f"{borel_pade(zero_dimensional, 2, 2, 0.01).value:.5f}"
-    '0.97436'
+    '0.97405'
     """
     values, unit = members(c, axes=1, what="the power series")
     z = complex(z) if isinstance(z, complex) else float(z)

@@ -46,9 +46,9 @@ def channels(M: Binding, layer: int, other: int | None = None) -> Channels:
     their weights, is left out. InputError for a layer that the model does not have.
 
     >>> import opalgebra as oa
-    >>> M = oa.bind(oa.load("smollm2"), "The capital of France is")
+    >>> M = oa.bind(oa.load("minilm"), "Depth is discrete time.")
     >>> channels(M, 1).write.shape
-    (9, 9, 64)
+    (12, 12, 32)
 
     Bjorck and Golub, Math. Comp. 27 (1973) 579, for principal angles by the SVD.
     """

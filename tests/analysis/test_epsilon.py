@@ -166,7 +166,7 @@ def test_the_noise_is_of_the_size_of_the_error_that_rounding_makes():
     assert np.median(ratios) > 1e-2
 
 
-@pytest.mark.parametrize("count", [8, 12, 20, 40, 100, 400])
+@pytest.mark.parametrize("count", [8, 12, 20, 40, 100])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_logarithmic_convergence_is_reported_as_failure(count, dtype):
     for sums in (logarithmic(count), np.cumsum(1 / np.arange(1.0, count + 1) ** 2), np.cumsum(1 / np.arange(1.0, count + 1))):

@@ -218,6 +218,7 @@ def test_what_keeps_a_random_deep_model_finite(layers):
 
 
 @pytest.mark.models
+@pytest.mark.slow
 def test_what_keeps_smollm2_finite(bound):
     found = {label: regulated(bound, **change) for label, change in zip(LABELS, CHANGES) if label != "softmax frozen"}
     assert found["unchanged"].condition[-1] == pytest.approx(188, rel=0.01)
