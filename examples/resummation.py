@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Resummation and regulators
-# When does resummation beat the partial sum, and what keeps a deep product finite? One prompt, three models, one page of figures.
-# The page goes to the path given as the argument, `build/resummation.svg` without one.
+# When does resummation beat the partial sum, and what keeps a deep product finite? One prompt, three models, one page of
+# figures, which goes to the path given as the argument, `build/resummation.svg` without one.
 
 # %%
 import math
@@ -51,15 +51,15 @@ for method in ("wynn_epsilon", "pade", "borel_pade", "aitken", "levin"):
 states = M.reference.states[:, 0, -1].numpy()
 foretold, actual = extrapolate_depth(states[:41], 50), states[50]
 missed, moved = np.linalg.norm(foretold.value - actual), np.linalg.norm(states[40] - actual)
-print(f"state 50 from states 0 to 40: misses by {missed / moved:.1f} of its distance from state 40; converged: {foretold.converged}")
+print(f"state 50 from states 0 to 40: off by {missed / moved:.1f} of its way from state 40, converged: {foretold.converged}")
 
 # %% One regulator at a time, on a trained decoder, a trained encoder and a random decoder of 96 layers.
-torch.manual_seed(0)
 config = transformers.LlamaConfig(
     vocab_size=64, hidden_size=64, intermediate_size=128, num_hidden_layers=96, num_attention_heads=4,
     num_key_value_heads=4, max_position_embeddings=64, attn_implementation="eager",
 )  # fmt: skip
 deep = transformers.LlamaForCausalLM(config).double().eval()
+torch.manual_seed(0)
 with torch.no_grad():
     for name, weight in deep.named_parameters():
         if weight.ndim == 2:
@@ -81,7 +81,7 @@ def figures(found):
 
 for (name, label), found in changed.items():
     norms, condition, growth, rank = figures(found)
-    reached = f"{found.depth} stages" if found.depth == len(bound[name].T.stages) else f"out of range after {found.depth} stages"
+    reached = f"{'' if found.depth == len(bound[name].T.stages) else 'out of range after '}{found.depth} stages"
     print(f"{name}, {label}: condition {condition:.2g}, growth {growth[-1]:.1g}, rank {rank[-1]:.1f}, {reached}")
 
 # %% Two readings of depth, and the model's own answer.
@@ -107,7 +107,8 @@ page = Figure(figsize=(7.2, 9.6), layout="constrained")
 panels = page.subplots(4, 2)
 for place, (counting, R) in enumerate(series.items()):
     drawn(panels[0, 0], place + 1, range(len(R.norms)), R.norms[:, -1], f"counting {counting}")
-panels[0, 0].set(yscale="log", ylim=(1e-4, 1e2), xlabel="order $n$", ylabel=r"$\|y_n\|\,/\,\|x_L\|$", title="size of each order")
+ORDER, DEPTH = r"$\|y_n\|\,/\,\|x_L\|$", r"$\|x_s\|\,/\,\|x_0\|$"
+panels[0, 0].set(yscale="log", ylim=(1e-4, 1e2), xlabel="order $n$", ylabel=ORDER, title="size of each order")
 for axes, counting in ((panels[0, 1], "all"), (panels[1, 0], "attention")):
     drawn(axes, 0, recovered[counting, "mpe"].orders, recovered[counting, "mpe"].partial_deviations, "partial sum")
     for place, method in enumerate(METHODS, start=1):
@@ -119,21 +120,27 @@ panels[1, 0].set_ylim(1e-16, 1e2)
 for label, reading in readings.items():
     difference = reading[:, mary] - reading[:, john]
     drawn(panels[1, 1], 1 + label.startswith("frozen"), range(len(difference)), difference, label)
-panels[1, 1].set(xlabel="stage $s$ (attention and FFN alternate)", ylabel="logit of Mary less John (nats)", title="two readings of depth")
+panels[1, 1].set(xlabel="stage $s$ (attention and FFN alternate)", title="two readings of depth")
+panels[1, 1].set_ylabel("logit of Mary less John (nats)")
 for place, label in enumerate(changes):
     norms, condition, growth, rank = figures(changed["SmolLM2", label])
     drawn(panels[2, 0], place, range(len(norms)), norms, label)
     drawn(panels[2, 1], place, range(len(growth)), growth, label)
     drawn(panels[3, 0], place, range(len(rank)), rank, label)
-panels[2, 0].set(yscale="log", ylim=(1e-4, 1e2), xlabel="order $n$", ylabel=r"$\|y_n\|\,/\,\|x_L\|$", title="SmolLM2, regulators: orders")
-panels[2, 1].set(yscale="log", ylim=(1e-1, 1e8), xlabel="stage $s$", ylabel=r"$\|x_s\|\,/\,\|x_0\|$", title="SmolLM2, regulators: growth")
+panels[2, 0].set(yscale="log", ylim=(1e-4, 1e2), xlabel="order $n$", ylabel=ORDER, title="SmolLM2, regulators: orders")
+panels[2, 1].set(yscale="log", ylim=(1e-1, 1e12), xlabel="stage $s$", ylabel=DEPTH, title="SmolLM2, regulators: growth")
 panels[3, 0].set(xlabel="stage $s$", ylabel="effective rank of 14 tokens", title="SmolLM2, regulators: rank")
 for place, label in enumerate(changes):
     for offset, name in enumerate(bound):
-        condition = figures(changed[name, label])[1]
-        panels[3, 1].plot(condition, len(changes) - 1 - place, marker="osD"[offset], color=COLOURS[offset + 1], linestyle="",
-                          markersize=4, label=name if place == 0 else None)  # fmt: skip
-panels[3, 1].set(xscale="log", xlim=(0.8, 1e3), xlabel="condition number $\\sum_n\\|y_n\\|\\,/\\,\\|\\sum_n y_n\\|$", title="three models")
+        found = changed[name, label]
+        style = {"marker": "osD"[offset], "color": COLOURS[offset + 1], "linestyle": "", "markersize": 4}
+        if found.depth < len(bound[name].T.stages):
+            style["markerfacecolor"] = "none"
+        row = len(changes) - 1 - place + 0.2 * (1 - offset)
+        panels[3, 1].plot(figures(found)[1], row, label=name if place == 0 else None, **style)
+panels[3, 1].plot([], [], "o", color="0.4", markerfacecolor="none", markersize=4, label="left the range of float64")
+panels[3, 1].set(xscale="log", xlim=(0.7, 1e4), title="three models")
+panels[3, 1].set_xlabel(r"condition number $\sum_n\|y_n\|\,/\,\|\sum_n y_n\|$")
 panels[3, 1].set_yticks(range(len(changes)), list(changes)[::-1])
 for axes in panels.flat:
     axes.title.set_size(9)
@@ -141,8 +148,8 @@ for axes in panels.flat:
     axes.yaxis.label.set_size(8)
     axes.tick_params(labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)
-    if axes is not panels[2, 1] and axes is not panels[3, 0]:
-        axes.legend(frameon=False, fontsize=6.5)
+    if axes is not panels[2, 0] and axes is not panels[3, 0]:
+        axes.legend(frameon=False, fontsize=6.5, loc="upper right" if axes is panels[2, 1] else "best")
 path = Path(sys.argv[1] if len(sys.argv) > 1 else "build/resummation.svg")
 path.parent.mkdir(parents=True, exist_ok=True)
 save_figure(page, path)

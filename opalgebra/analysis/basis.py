@@ -1,7 +1,7 @@
 """The embedding as a change of basis, and what attention compares in it.
 
-A vocabulary of V tokens embeds into d < V features: the rows w_v of W_E are an overcomplete frame. What it spans is read off the
-frame operator G = sum_v w_v w_v^T = W_E^T W_E of size d x d, never off the V x V Gram matrix, which has the same nonzero
+A vocabulary of V tokens embeds into d < V features: the rows w_v of W_E are an overcomplete frame. What it spans is read off
+the frame operator G = sum_v w_v w_v^T = W_E^T W_E of size d x d, never off the V x V Gram matrix, which has the same nonzero
 spectrum. Attention compares the (normed) states of two positions by a bilinear form on the same features,
 
     logit of the query at position t for the key at s  =  scaling * y_t^T K y_s + terms of biases,    K = W_Q^T R W_K,
@@ -67,8 +67,8 @@ class Gram:
     def nearest(self) -> tuple[int, int, float]:
         """The two tokens whose embeddings are the most parallel or antiparallel, and |cos| of their angle; zero rows left out.
 
-        All V (V - 1) / 2 pairs are looked at in float32, whose error in a product of unit vectors is at most (d + 2) u, and those
-        that may be the largest again in float64: V = 49,152 takes about a minute on two cores.
+        All V (V - 1) / 2 pairs are looked at in float32, whose error in a product of unit vectors is at most (d + 2) u, and
+        those that may be the largest again in float64: V = 49,152 takes about a minute on two cores.
         """
         lengths = np.linalg.norm(self.embedding, axis=1)
         kept = np.flatnonzero(lengths > 0)
@@ -97,9 +97,10 @@ class Gram:
 def gram(model: Any) -> Gram:
     """The frame that a vocabulary is, from a model's token embedding or from a matrix (vocabulary, features).
 
-    model: a bound or loaded model, a model object, a known name, or an array, NumPy's or PyTorch's. Positions and a norm after the
-    embedding do not belong to it; multipliers of the embedding (Gemma) do not either, and change nothing but the scale of the
-    spectrum. InputError for a model without an embedding, for another shape, and for an entry that is not finite.
+    model: a bound or loaded model, a model object, a known name, or an array, NumPy's or PyTorch's. Positions and a norm
+    after the embedding do not belong to it; multipliers of the embedding (Gemma) do not either, and change nothing but the
+    scale of the spectrum. InputError for a model without an embedding, for another shape, and for an entry that is not
+    finite.
 
     >>> import numpy as np
     >>> frame = gram(np.array([[0.0, 1.0], [-(3**0.5) / 2, -0.5], [3**0.5 / 2, -0.5]]))
@@ -117,8 +118,8 @@ def gram(model: Any) -> Gram:
 
 @dataclass(frozen=True, eq=False)
 class AttentionKernel:
-    """kernel = symmetric + antisymmetric, float64 (features, features): `y_t^T kernel y_s` before the scaling, for a query at t and a
-    key `distance` positions before it.
+    """kernel = symmetric + antisymmetric, float64 (features, features): `y_t^T kernel y_s` before the scaling, for a query at t
+    and a key `distance` positions before it.
     """
 
     kernel: Array
@@ -136,7 +137,7 @@ class AttentionKernel:
 
     @property
     def ratio(self) -> float:
-        """The Frobenius norm of the antisymmetric part over that of the symmetric; close to 1 for a kernel without structure."""
+        """The Frobenius norm of the antisymmetric part over that of the symmetric; near 1 for a kernel without structure."""
         symmetric = np.linalg.norm(self.symmetric)
         return float(np.linalg.norm(self.antisymmetric) / symmetric) if symmetric > 0 else float("inf")
 
@@ -144,10 +145,10 @@ class AttentionKernel:
 def attention_kernel(M: Binding, layer: int, head: int, distance: int = 0) -> AttentionKernel:
     """What a head compares, `W_Q^T R_distance W_K`, at a layer (from 1) for one of its query heads (from 0).
 
-    distance: how many tokens the key stands before the query, of which the rotation depends where there is one; it is that between
-    the last token of the input and the one as many before it, so that the input needs more tokens than that. Key heads serve
-    the query heads of their group. InputError for what the model does not have, and for norms of queries or keys, with
-    which the comparison is no bilinear form.
+    distance: how many tokens the key stands before the query, of which the rotation depends where there is one; it is that
+    between the last token of the input and the one as many before it, so that the input needs more tokens than that. Key
+    heads serve the query heads of their group. InputError for what the model does not have, and for norms of queries or keys,
+    with which the comparison is no bilinear form.
 
     >>> import opalgebra as oa
     >>> M = oa.bind(oa.load("minilm"), "Depth is discrete time.")
@@ -161,11 +162,12 @@ def attention_kernel(M: Binding, layer: int, head: int, distance: int = 0) -> At
         raise InputError(f"head {head!r} was asked of {attention.heads} of layer {layer}; they count from 0")
     if attention.query.norm is not None or attention.key.norm is not None:
         raise InputError(
-            f"layer {layer} of {M.model.name} norms its queries and keys, so that what a head compares depends on the state and has "
-            "no kernel; ask a model without such norms"
+            f"layer {layer} of {M.model.name} norms its queries and keys, so that what a head compares depends on the state "
+            "and has no kernel; ask a model without such norms"
         )
     if not is_natural(distance) or distance >= M.tokens:
-        raise InputError(f"distance {distance!r} was asked of {M.tokens} tokens; bind a longer input, or give 0 to {M.tokens - 1}")
+        most = M.tokens - 1
+        raise InputError(f"distance {distance!r} was asked of {M.tokens} tokens; bind a longer input, or give 0 to {most}")
     group = head // (attention.heads // attention.key.heads)
     query, key = attention.query.weight[head].double(), attention.key.weight[group].double()
     if attention.rotary is not None:

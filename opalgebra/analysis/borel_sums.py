@@ -2,9 +2,9 @@
 
     sum_k c_k z^k  ->  integral over t from 0 to infinity of e^-t B(z t),    B(w) = sum_k c_k w^k / k!
 
-B is continued by a Pade approximant. Where it has a pole on the path the series is not Borel summable along z: the two integrals
-that pass the pole on its two sides differ, half of their difference is an error of the sum (for a real series an imaginary one,
-of the size of the nonperturbative part), and their mean is the value.
+B is continued by a Pade approximant. Where it has a pole on the path the series is not Borel summable along z: the two
+integrals that pass the pole on its two sides differ, half of their difference is an error of the sum (for a real series an
+imaginary one, of the size of the nonperturbative part), and their mean is the value.
 """
 
 from math import factorial, pi
@@ -56,7 +56,7 @@ def borel_pade(c: Any, m: int, n: int, z: Any, *, tolerance: float | None = None
     whole = transform[: m + n + 1]
     value, doubt = laplace(pade(whole, m, n), z)
     more = ((m + 1, n), (m, n + 1)) if len(transform) > m + n + 1 else ((m - 1, n), (m, n - 1))
-    near = [laplace(pade(transform[: k + l + 1], k, l), z)[0] for k, l in more if k >= 0 and l >= 0]
+    near = [laplace(pade(transform[: sum(type_) + 1], *type_), z)[0] for type_ in more if min(type_) >= 0]
     moved = [laplace(pade(whole * (1 + unit * row), m, n), z)[0] for row in signs(len(whole))] if unit else []
     noise = max((abs(other - value) for other in moved), default=0.0) + DOUBLE * abs(value)
     error = max((abs(other - value) for other in near), default=np.inf) + doubt + noise

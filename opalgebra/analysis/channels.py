@@ -26,9 +26,10 @@ from opalgebra.numeric.binding import Binding
 class Channels:
     """Figures for every pair of a head of one layer (first axis) and of another, or of the same.
 
-    read, write (heads, heads, size): the cosines of the principal angles between the spaces, descending, 1 for a shared direction.
-    virtual (heads, heads): `|w_2 w_1| / (|w_2| |w_1|)` in Frobenius norms, with w_2 of the second layer; commutator: the same of
-    `w_2 w_1 - w_1 w_2`. random_cosine, random_virtual: what they are at most, and about, for random heads of the same size.
+    read, write (heads, heads, size): the cosines of the principal angles between the spaces, descending, 1 for a shared
+    direction. virtual (heads, heads): `|w_2 w_1| / (|w_2| |w_1|)` in Frobenius norms, with w_2 of the second layer;
+    commutator: the same of `w_2 w_1 - w_1 w_2`. random_cosine, random_virtual: what they are at most, and about, for random
+    heads of the same size.
     """
 
     read: Array
@@ -84,4 +85,4 @@ def _cosines(one: Tensor, other: Tensor) -> Array:
     """The cosines of the principal angles between the column spaces of (heads, features, size) matrices."""
     bases = [torch.linalg.qr(part)[0] for part in (one, other)]
     products = torch.einsum("ifa,jfb->ijab", *(basis for basis in bases))
-    return torch.linalg.svdvals(products).clamp(max=1.0).cpu().numpy()
+    return np.asarray(torch.linalg.svdvals(products).clamp(max=1.0).cpu())

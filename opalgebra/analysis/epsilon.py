@@ -16,6 +16,7 @@ noise by noise. The topological algorithm moves vectors by the scalar table of t
 Wynn (1956, 1962, 1963); Brezinski (1975); Brezinski and Redivo-Zaglia (2014), for the simplified topological algorithm.
 """
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,7 +165,7 @@ def _singular(north: Column, south: Column, west: Column, centre: Column) -> Col
     around = sizes(north.values) + sizes(south.values) + sizes(west.values)
     where = ~(north.infinite | south.infinite | west.infinite) & (centre.infinite | (sizes(centre.values) > around))
     small = np.where(centre.infinite[..., None], 0, _reciprocal(centre.values, where & ~centre.infinite))
-    total = sum(sign * _bent(part.values, small) for sign, part in ((1, north), (1, south), (-1, west)))
+    total = _bent(north.values, small) + _bent(south.values, small) - _bent(west.values, small)
     noise = np.hypot(np.hypot(north.noise, south.noise), west.noise) + arithmetic(total) * around
     return Column(_bent(total, -small), noise, ~where)
 
@@ -192,7 +193,7 @@ def topological_trail(start: Noisy, covector: Array) -> Trail:
     products = (start.values * covector.conj()).sum(-1, keepdims=True)
     scalars = even_columns(Noisy(products, start.noise * sizes(covector)))
     columns: list[tuple[Array, Array]] = [(start.values, start.noise)]
-    for before, after in zip(scalars, scalars[1:]):
+    for before, after in pairwise(scalars):
         values, noise = columns[-1]
         step = before.values[1:-1] - before.values[:-2]
         moves = sizes(step) > before.noise[1:-1] + before.noise[:-2]
@@ -203,5 +204,6 @@ def topological_trail(start: Noisy, covector: Array) -> Trail:
         size = sizes(factor)
         drift = np.hypot(after.noise + before.noise[1:-1], size * (before.noise[1:-1] + before.noise[:-2])) / sizes(safe)
         spread = np.hypot((1 + size) * noise[1:-1], size * noise[:-2])
-        columns.append((moved, np.hypot(spread, np.where(moves, drift * sizes(difference), 0.0)) + arithmetic(moved) * sizes(moved)))
+        scatter = np.hypot(spread, np.where(moves, drift * sizes(difference), 0.0))
+        columns.append((moved, scatter + arithmetic(moved) * sizes(moved)))
     return trailing(columns)

@@ -1,7 +1,7 @@
 """Fixed points x = g(x) by mixing what the last steps have shown: Anderson's method and DIIS, which are one method.
 
-With residuals f_k = g(x_k) - x_k, the next state is the combination of the last g(x_i), with coefficients that sum to one, whose
-combined residual is shortest. On a linear g(x) = A x + b it is GMRES on (1 - A) x = b, one step behind.
+With residuals f_k = g(x_k) - x_k, the next state is the combination of the last g(x_i), with coefficients that sum to one,
+whose combined residual is shortest. On a linear g(x) = A x + b it is GMRES on (1 - A) x = b, one step behind.
 
 The coefficients come from QR of the differences of residuals, each scaled to length one, the newest first; the oldest ones are
 left out while the condition number is above u^(-1/2), so that coefficients keep half of their digits. Nothing here depends
@@ -103,8 +103,8 @@ def _iterated(
         raise InputError(f"steps={steps!r} evaluations were allowed; give a natural number from 1 on")
     space = _Space(x0)
     goal = relative_tolerance(space.unit, tolerance)
-    x, states, images, faults, lengths = space.start, [], [], [], []
-    converged = False
+    x, lengths, converged = space.start, list[float](), False
+    states, images, faults = list[Array](), list[Array](), list[Array]()
     for step in range(steps):
         given = space.given(x)
         image = space.read(g(given), f"g(x) in step {step + 1}")

@@ -11,12 +11,12 @@ The lens and the frozen logits are the model's logits at the last depth. With a 
 early states are small however clear these states are, and the lens of the first state is no contribution to anything.
 
 Where the analogy with a quantum measurement ends. The vocabulary is the discrete basis in which the state is read, and one
-outcome is drawn. But the weight of an outcome is a Gibbs weight, exp(<w_v, N x>) with energies -<w_v, N x> at temperature 1, and
-not the Born rule |<w_v, x>|^2: the sign of an amplitude counts, adding a constant to all logits changes nothing, and twice the
-state is half the temperature, not the same ray. The w_v are an overcomplete frame (`gram`), neither orthogonal nor complete
-in the sense that their weights would add up to one without the partition function. Paths add in the logits and multiply in
-the weights: there is no interference of probabilities. And nothing collapses: the state stays as it is, and the token drawn
-enters the next position through the embedding.
+outcome is drawn. But the weight of an outcome is a Gibbs weight, exp(<w_v, N x>) with energies -<w_v, N x> at temperature 1,
+and not the Born rule |<w_v, x>|^2: the sign of an amplitude counts, adding a constant to all logits changes nothing, and
+twice the state is half the temperature, not the same ray. The w_v are an overcomplete frame (`gram`), neither orthogonal nor
+complete in the sense that their weights would add up to one without the partition function. Paths add in the logits and
+multiply in the weights: there is no interference of probabilities. And nothing collapses: the state stays as it is, and the
+token drawn enters the next position through the embedding.
 """
 
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ from opalgebra.series import Counting
 class Measurement:
     """What the model says at one position; float64 NumPy, with a leading batch axis for an input of token ids.
 
-    probabilities (vocabulary,): of the next token, any soft cap included. entropy: theirs, in nats. logits (vocabulary,): before
-    any cap. by_order (orders, vocabulary) and by_block (stages + 1, vocabulary), the embedding first: their shares, by orders
-    of the series and by stages; each of the two adds up to `logits - readout_bias`. readout_bias (vocabulary,): what the shifts
-    of the final norm and the bias of the unembedding add whatever the state.
+    probabilities (vocabulary,): of the next token, any soft cap included. entropy: theirs, in nats. logits (vocabulary,):
+    before any cap. by_order (orders, vocabulary) and by_block (stages + 1, vocabulary), the embedding first: their shares, by
+    orders of the series and by stages; each of the two adds up to `logits - readout_bias`. readout_bias (vocabulary,): what
+    the shifts of the final norm and the bias of the unembedding add whatever the state.
     """
 
     probabilities: Any
@@ -64,6 +64,8 @@ def measurement(binding: Binding, position: int = -1, *, counting: Counting = "a
     ([' Paris'], '1.48 nats')
     """
     states, readout = _states(binding, position), binding.readout
+    unembedding = binding.readout.unembedding
+    assert unembedding is not None
     rows = torch.arange(len(binding.ids), device=binding.ids.device)
     found = binding.orders(counting=counting)
     parts = found.parts[:, rows, _place(binding, position)][:, :, None]
@@ -71,8 +73,8 @@ def measurement(binding: Binding, position: int = -1, *, counting: Counting = "a
     constant = torch.zeros_like(states[-1])
     for dressing in readout.frozen(states[-1]):
         parts, blocks, constant = dressing(parts), dressing(blocks), dressing.whole(constant)
-    by_order, by_block = (functional.linear(each, readout.unembedding)[:, :, 0] for each in (parts, blocks))
-    bias = functional.linear(constant, readout.unembedding, readout.bias)[:, 0]
+    by_order, by_block = (functional.linear(each, unembedding)[:, :, 0] for each in (parts, blocks))
+    bias = functional.linear(constant, unembedding, readout.bias)[:, 0]
     capped = readout.logits(states[-1])[:, 0]
     weights = torch.log_softmax(capped.double(), dim=-1)
     entropy = torch.special.entr(weights.exp()).sum(-1)
@@ -80,7 +82,7 @@ def measurement(binding: Binding, position: int = -1, *, counting: Counting = "a
     six = (weights.exp(), entropy, whole, by_order.movedim(0, 1), by_block.movedim(0, 1), bias)
     arrays = [binding.unbatched(each.double().cpu()).numpy() for each in six]
     arrays[1] = arrays[1] if arrays[1].ndim else float(arrays[1])
-    return Measurement(*arrays, found.counting)
+    return Measurement(*arrays, counting=found.counting)
 
 
 def logit_lens(binding: Binding, *, position: int = -1) -> Any:

@@ -1,13 +1,13 @@
 """Vector extrapolation by a polynomial that the sequence obeys: MPE, RRE, and the members that are still to come.
 
-If x_n = x + A^n e, the steps D_n = x_{n+1} - x_n obey `sum_j g_j D_{n+j} = 0` with the coefficients of the minimal polynomial of A
-for e, scaled to sum g_j = 1, and then x = sum_j g_j x_j. From K + 1 steps,
+If x_n = x + A^n e, the steps D_n = x_{n+1} - x_n obey `sum_j g_j D_{n+j} = 0` with the coefficients of the minimal polynomial
+of A for e, scaled to sum g_j = 1, and then x = sum_j g_j x_j. From K + 1 steps,
 
     MPE    g_K = 1 before scaling, the others by least squares         RRE    |sum_j g_j D_j| least over sum_j g_j = 1
 
-The residual `sum_j g_j D_j` is (A - 1)(estimate - x) for such a sequence; divided by the distance from 1 of the nearest zero of the
-polynomial it is an estimate of the error that K + 2 members give of themselves. All by QR of the steps, each at its own
-length, so that the scale of the sequence drops out.
+The residual `sum_j g_j D_j` is (A - 1)(estimate - x) for such a sequence; divided by the distance from 1 of the nearest zero
+of the polynomial it is an estimate of the error that K + 2 members give of themselves. All by QR of the steps, each at its
+own length, so that the scale of the sequence drops out.
 
 Sidi, Vector Extrapolation Methods with Applications (SIAM, 2017), chapters 2 to 4.
 """
@@ -34,8 +34,8 @@ from opalgebra.scalar import is_natural
 def mpe(S: Any, *, tolerance: float | None = None) -> Estimate:
     """The limit of a sequence of vectors (members, components) by minimal polynomial extrapolation.
 
-    S: real or complex, convergent or not; K + 2 members give the limit exactly where the minimal polynomial has the degree K. The
-    estimate is the last, or the one whose error is least once the steps are spent in noise. Logarithmic convergence is
+    S: real or complex, convergent or not; K + 2 members give the limit exactly where the minimal polynomial has the degree K.
+    The estimate is the last, or the one whose error is least once the steps are spent in noise. Logarithmic convergence is
     reported as not converged. InputError for fewer than three members or one that is not finite, with its place.
 
     >>> import numpy as np
@@ -124,8 +124,8 @@ def _extrapolated(S: Any, method: Any, tolerance: float | None) -> Estimate:
 def extrapolated(whole: Noisy, method: Any, unit: float, tolerance: float | None) -> Estimate:
     """The estimate of one sequence by a method of weights.
 
-    As many steps as there are components obey some polynomial whatever they are: of a longer sequence the last members are taken,
-    with one step more than that, and a polynomial is believed where the steps behind it obey it too.
+    As many steps as there are components obey some polynomial whatever they are: of a longer sequence the last members are
+    taken, with one step more than that, and a polynomial is believed where the steps behind it obey it too.
     """
     components = whole.values.shape[1]
     start = Noisy(whole.values[-(components + 3) :], whole.noise[-(components + 3) :])
@@ -163,7 +163,7 @@ def _steps(start: Noisy) -> Steps:
     steps = start.values[1:] - start.values[:-1]
     lengths = sizes(steps)
     unit = np.divide(steps, lengths[:, None], out=np.zeros_like(steps), where=lengths[:, None] > 0)
-    return Steps(np.linalg.qr(unit.T, mode="r"), lengths, np.hypot(start.noise[1:], start.noise[:-1]))
+    return Steps(np.asarray(np.linalg.qr(unit.T, mode="r")), lengths, np.hypot(start.noise[1:], start.noise[:-1]))
 
 
 def _distance(weights: Array) -> float:
@@ -177,9 +177,9 @@ def extrapolate_depth(states: Any, depth: float, *, order: int | None = None) ->
 
     states (depths, components): those at depth 0, 1, ..., one vector each. order: how many steps the recurrence goes back, by
     default half of those given. `D_n = sum_j a_j D_{n-K+j}` is fitted by least squares to all steps D_n = x_{n+1} - x_n and
-    continued. `error` is how far the same recurrence misses the last state that was given when it is fitted to the others, times
-    the number of steps ahead, and `converged` compares it with the tolerance of their dtype. InputError for a depth that is
-    given already, for too few states, or for one that is not finite.
+    continued. `error` is how far the same recurrence misses the last state that was given when it is fitted to the others,
+    times the number of steps ahead, and `converged` compares it with the tolerance of their dtype. InputError for a depth
+    that is given already, for too few states, or for one that is not finite.
 
     >>> import numpy as np
     >>> A, b = np.array([[0.5, 0.4], [0.0, -0.4]]), np.ones(2)
@@ -199,9 +199,11 @@ def extrapolate_depth(states: Any, depth: float, *, order: int | None = None) ->
     value = _continued(values, back, int(depth))
     ahead = int(depth) - len(values) + 1
     before = values[:-1]
-    missed = np.linalg.norm(_continued(before, min(back, len(before) - 2), len(before)) - values[-1]) if len(before) > 2 else np.inf
+    missed = np.inf
+    if len(before) > 2:
+        missed = float(np.linalg.norm(_continued(before, min(back, len(before) - 2), len(before)) - values[-1]))
     noise = found.unit * float(sizes(values).max())
-    error = float(missed) * ahead + noise
+    error = missed * ahead + noise
     return Estimate(value, error, bool(error <= relative_tolerance(found.unit, None) * sizes(value)), noise, len(values))
 
 

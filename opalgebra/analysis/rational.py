@@ -5,8 +5,8 @@
 Blocks of the Pade table, where many types share one function, make the linear equations singular; rounding turns them into
 nearly singular ones, whose solutions have pairs of a pole and a zero that belong to nothing (Froissart doublets). Float
 coefficients are solved by singular values, and singular values below the tolerance lower the type until the equations are
-regular: what comes out is the function of the whole block. Integers and `Fraction`s are solved exactly, by Euclid's algorithm on
-z^(m+n+1) and the series, which gives the function of the block by itself.
+regular: what comes out is the function of the whole block. Integers and `Fraction`s are solved exactly, by Euclid's algorithm
+on z^(m+n+1) and the series, which gives the function of the block by itself.
 """
 
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def _exact(c: Array, m: int) -> Pade:
 
 def _robust(c: Array, m: int, n: int, tolerance: float) -> Pade:
     """The algorithm of Gonnet, Guettel and Trefethen."""
-    cut = tolerance * np.linalg.norm(c)
+    cut = tolerance * float(np.linalg.norm(c))
     if np.abs(c[: m + 1]).max() <= tolerance * np.abs(c).max():
         return Pade(np.zeros(1, dtype=c.dtype), np.ones(1, dtype=c.dtype))
     while n > 0:
@@ -128,7 +128,8 @@ def _plain(c: Array, m: int, n: int) -> Pade:
     try:
         tail = np.linalg.solve(table[m + 1 :, 1:], -table[m + 1 :, 0])
     except np.linalg.LinAlgError as error:
-        raise InputError(f"the equations of type ({m}, {n}) are singular; leave robust= out, or ask for a smaller type") from error
+        what = f"the equations of type ({m}, {n}) are singular"
+        raise InputError(f"{what}; leave robust= out, or ask for a smaller type") from error
     q = np.concatenate([np.ones(1), tail])
     return Pade(table[: m + 1] @ q, q)
 

@@ -2,8 +2,8 @@
 
     scaling     attention logits are divided by sqrt(d_k)           removed: multiplied by nothing
     softmax     logits become weights that sum to one               removed: the logits are the weights; frozen
-    norms       states are divided by their size                    removed: by nothing, weights, shifts and centring stay; frozen
-    residual    a stage adds to the state, 1 + V                    removed: V alone, and the series is its last order
+    norms       states are divided by their size                    removed: by nothing, weights, shifts and centring stay;
+    frozen residual    a stage adds to the state, 1 + V                    removed: V alone, and the series is its last order
 
 Frozen means as the stage would have it if it read the embedding: the pattern, or the size, of x_0 at every depth, which no
 longer answers to what the state has become. The changed model is another nonlinear map; it is run from the same
@@ -28,7 +28,7 @@ from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.maps import Affine, Differentiated, Map
 from opalgebra.numeric.norms import Diagonal
 from opalgebra.numeric.orders import ladders
-from opalgebra.numeric.stages import FrozenBranch, FrozenStage, Share, Step, StageMaps
+from opalgebra.numeric.stages import FrozenBranch, FrozenStage, Share, StageMaps, Step
 from opalgebra.series import Counting, counter
 
 REGULATORS = (
@@ -48,10 +48,9 @@ class Regulated:
 
     norms (orders, tokens): |y_n| / |x_L|; condition (tokens,): sum of norms over norm of the sum; residual (tokens,):
     |sum_n y_n - x_L| / |x_L|, the rounding of the series, which condition times the unit roundoff explains. growth (stages + 1,
-    tokens): |x_s| / |x_0|. rank (stages + 1,): `(sum s^2)^2 / sum s^4` of the singular values s of the tokens' states, between 1 and
-    their number. NaN at padded positions.
-    depth: how many stages have a state with a finite square. Where these are not all of them the state has left the range of
-    the dtype, and x_L is the last state before that.
+    tokens): |x_s| / |x_0|. rank (stages + 1,): `(sum s^2)^2 / sum s^4` of the singular values s of the tokens' states,
+    between 1 and their number. NaN at padded positions. depth: how many stages have a state with a finite square. Where these
+    are not all of them the state has left the range of the dtype, and x_L is the last state before that.
     """
 
     change: str
@@ -97,7 +96,7 @@ def regulated(M: Binding, *, removed: str | None = None, frozen: str | None = No
 
 
 def participation(state: Tensor) -> Tensor:
-    """(batch,): `(sum s^2)^2 / sum s^4` of the singular values of (batch, tokens, features), from the smaller of its Gram matrices."""
+    """(batch,): `(sum s^2)^2 / sum s^4` of the singular values of (batch, tokens, features), by its smaller Gram matrix."""
     scaled = state / state.abs().amax((-1, -2), keepdim=True).clamp(min=torch.finfo(state.dtype).tiny)
     gram = scaled @ scaled.mT if state.shape[-2] <= state.shape[-1] else scaled.mT @ scaled
     return gram.diagonal(dim1=-2, dim2=-1).sum(-1) ** 2 / gram.square().sum((-1, -2))
@@ -129,8 +128,8 @@ class _Change:
         vertices = [branch.vertex for maps in M.maps for branch in maps.branches]
         attentions = [vertex for vertex in vertices if isinstance(vertex, Attention)]
         if any(isinstance(vertex, Differentiated) for vertex in vertices) or any(a.split != "frozen" for a in attentions):
-            raise InputError("regulators are changed where patterns are frozen; bind with the split 'gate', 'tangent' or 'source'")
-        norms = [norm for maps in M.maps for norm in (maps.after, *(b.before for b in maps.branches), *(b.after for b in maps.branches))]
+            raise InputError("regulators are changed where patterns are frozen; bind with the split 'gate' or 'tangent'")
+        norms = [norm for maps in M.maps for norm in (maps.after, *(n for b in maps.branches for n in (b.before, b.after)))]
         if "norms" in (removed, frozen) and all(norm is None for norm in norms):
             raise InputError(f"{M.model.name} has no norms on its states; change another regulator")
         self.M, self.removed, self.frozen = M, removed, frozen
@@ -138,7 +137,8 @@ class _Change:
 
     def run(self, chosen: Any) -> tuple[list[Tensor], list[Step]]:
         """The states of the changed model from the embedding on, as far as they are finite, and its steps."""
-        states, steps = [self.M.states[0]], []
+        states: list[Tensor] = [self.M.states[0]]
+        steps: list[Step] = []
         for maps, symbolic in zip(self.M.maps, self.M.T.stages, strict=True):
             stage = self._frozen(maps, states[-1], states[0])
             step = stage.shared(symbolic, chosen)

@@ -1,8 +1,8 @@
 """Resummation of a series, always beside the partial sum of the same terms, and it says which of the two is the better.
 
-A method of vectors takes each term as one vector (a matrix as the vector of its entries); a method of numbers takes every entry as a
-series of its own. Whether it helps is not known beforehand: on SmolLM2 with every block counted the orders grow
-to 22 times the result, and extrapolation gains orders of magnitude; with attention alone counted the partial sums converge
+A method of vectors takes each term as one vector (a matrix as the vector of its entries); a method of numbers takes every
+entry as a series of its own. Whether it helps is not known beforehand: on SmolLM2 with every block counted the orders grow to
+22 times the result, and extrapolation gains orders of magnitude; with attention alone counted the partial sums converge
 faster than geometrically, which no sum of geometric sequences does, and every method loses against them.
 """
 
@@ -104,7 +104,7 @@ class Recovery:
     partial_deviations: Array
 
     def needed(self, tolerance: float) -> tuple[int | None, int | None]:
-        """The fewest orders from which on the error stays at most the tolerance: resummed, and by partial sums; None for never."""
+        """The fewest orders from which on the error stays within the tolerance: resummed, by partial sums; None for never."""
 
         def fewest(errors: Array) -> int | None:
             above = np.flatnonzero(~(errors <= tolerance))
@@ -124,13 +124,13 @@ def resum(
 ) -> Resummation:
     """The sum of a series by one method, with the partial sum of the same terms.
 
-    series: terms (not partial sums), numbers (orders,), vectors (orders, d) or matrices (orders, a, b), NumPy's or PyTorch's; or the
-    result of `M.orders(...)`, every token a series of vectors. orders: how many of the terms are used, from order 0 on;
-    all by default. exact: the sum, where it is known; `M.orders(...)` knows its own.
-    method: of vectors "vector_epsilon", "topological_epsilon" (with the last term as covector), "mpe", "rre"; of numbers, on every
-    entry, "wynn_epsilon", "aitken", "levin", "richardson", "pade" (nearest to the diagonal), "borel_pade". Estimates and
-    tolerance are those of the functions of these names. InputError for an unknown method, more orders than there are, and a
-    term that is not finite, with its place.
+    series: terms (not partial sums), numbers (orders,), vectors (orders, d) or matrices (orders, a, b), NumPy's or PyTorch's;
+    or the result of `M.orders(...)`, every token a series of vectors. orders: how many of the terms are used, from order 0
+    on; all by default. exact: the sum, where it is known; `M.orders(...)` knows its own. method: of vectors "vector_epsilon",
+    "topological_epsilon" (with the last term as covector), "mpe", "rre"; of numbers, on every entry, "wynn_epsilon",
+    "aitken", "levin", "richardson", "pade" (nearest to the diagonal), "borel_pade". Estimates and tolerance are those of the
+    functions of these names. InputError for an unknown method, more orders than there are, and a term that is not finite,
+    with its place.
 
     >>> resum([1.0, -0.5, 1 / 3, -0.25, 0.2, -1 / 6, 1 / 7, -0.125, 1 / 9], exact=0.6931471805599453)
     vector_epsilon of 9 orders: error 2.2e-07, partial sum 7.6e-02
@@ -182,7 +182,7 @@ def recovery(
 
 
 def _read(series: Any, exact: Any) -> tuple[Array, Any, float, Array, tuple[int, ...]]:
-    """Terms (orders, *batch, components), the exact sum, the unit roundoff, which of the batch count, and the shape of a sum."""
+    """Terms (orders, *batch, components), the exact sum, the unit roundoff, which of the batch count, the shape of a sum."""
     if isinstance(series, Orders):
         binding = series.binding
         values, unit = numbers(series.parts, "the series")
@@ -197,7 +197,8 @@ def _read(series: Any, exact: Any) -> tuple[Array, Any, float, Array, tuple[int,
     if exact is not None:
         target = np.asarray(numbers(exact, "the exact sum")[0])
         if target.shape != values.shape[1:]:
-            raise InputError(f"the exact sum has the shape {target.shape}, and a term has {values.shape[1:]}; give one of a term")
+            shapes = f"the shape {target.shape}, and a term has {values.shape[1:]}"
+            raise InputError(f"the exact sum has {shapes}; give one of a term")
     return values.reshape(len(values), -1), target, unit, np.array(True), values.shape[1:]
 
 
@@ -259,7 +260,7 @@ def _fitted(sum_: Callable[[Array], Any]) -> Callable[[Noisy, Array, float], Tra
         noise = np.empty(values.shape[:-1])
         for at in np.ndindex(terms.shape[1:-1]):
             own = terms[(slice(None), *at, 0)]
-            for row, length in enumerate(lengths):
+            for row, length in enumerate(lengths.tolist()):
                 value = sum_(own[:length])
                 moved = [sum_(own[:length] * (1 + unit * signed)) for signed in signs(length)] if unit else []
                 values[(row, *at, 0)] = value

@@ -77,9 +77,10 @@ class Trail(NamedTuple):
 
 
 def members(given: Any, *, axes: int, least: int = 1, exact: bool = True, what: str = "the sequence") -> Members:
-    """A sequence of numbers (axes=1) or vectors (axes=2) as an array; with `exact`, exact where it is of integers and fractions.
+    """A sequence of numbers (axes=1) or vectors (axes=2) as an array; if `exact`, of integers and fractions exactly.
 
-    InputError for another number of axes, fewer members than `least`, what is no number, and for NaN or infinity with its place.
+    InputError for another number of axes, fewer members than `least`, what is no number, and for NaN or infinity with its
+    place.
     """
     values, unit = numbers(given, what)
     if values.ndim != axes:
@@ -104,9 +105,9 @@ def numbers(given: Any, what: str) -> tuple[Array, float]:
     except ValueError as error:
         raise InputError(f"{what} has members of different shapes; give an array") from error
     if values.dtype.kind in "iu" or (values.dtype == object and all(isinstance(x, Rational) for x in values.flat)):
-        exact = np.empty(values.shape, dtype=object)
-        exact.flat = [Fraction(int(x)) if values.dtype.kind in "iu" else Fraction(x) for x in values.flat]
-        return exact, 0.0
+        exact = np.empty(values.size, dtype=object)
+        exact[:] = [Fraction(int(x)) if values.dtype.kind in "iu" else Fraction(x) for x in values.flat]
+        return exact.reshape(values.shape), 0.0
     if values.dtype.kind not in "fc":
         raise InputError(f"{what} is of {values.dtype}; give floating numbers, or integers and Fractions, which are exact")
     unit = unit if unit is not None else max(float(np.finfo(values.dtype).eps) / 2, DOUBLE)
@@ -151,9 +152,7 @@ def trailing(columns: Sequence[tuple[Array, Array]]) -> Trail:
     return Trail(values, noise, np.arange(1, len(values) + 1))
 
 
-def judged(
-    trail: Trail, unit: float, tolerance: float | None, *, start: Noisy | None = None, scalar: bool = False
-) -> Estimate:
+def judged(trail: Trail, unit: float, tolerance: float | None, *, start: Noisy | None = None, scalar: bool = False) -> Estimate:
     """The best estimate of a trail and its error; see the module. Several sequences at once have each their own.
 
     start: the sequence itself, for a transform that does not accelerate logarithmic convergence.

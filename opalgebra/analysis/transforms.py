@@ -86,8 +86,8 @@ def richardson(s: Any, *, tolerance: float | None = None) -> Estimate:
 def aitken_trail(start: Noisy) -> Trail:
     """The trail of the iterated process on numbers, several sequences at once.
 
-    Three members with one step that is noise and one that is not have no estimate: the process would repeat one of them in every
-    later column, and so would it with equal steps. Where both are noise the sequence has settled.
+    Three members with one step that is noise and one that is not have no estimate: the process would repeat one of them in
+    every later column, and so would it with equal steps. Where both are noise the sequence has settled.
     """
     columns = [(start.values, start.noise)]
     while len(columns[-1][0]) > 2:

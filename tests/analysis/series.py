@@ -44,7 +44,7 @@ def squares(count: int) -> list[Fraction]:
 
 
 def anharmonic(order: int) -> list[Fraction]:
-    """E_0 of p^2/2 + x^2/2 + g x^4 by powers of g, from `-f''/2 + x f' + g x^4 f = (E - 1/2) f` for the factor of the Gaussian."""
+    """E_0 of p^2/2 + x^2/2 + g x^4 by powers of g: `-f''/2 + x f' + g x^4 f = (E - 1/2) f` for the factor of the Gaussian."""
     energies = [Fraction(1, 2)]
     factors: list[list[Fraction]] = [[Fraction(1)]]
 

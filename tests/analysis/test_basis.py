@@ -1,4 +1,4 @@
-"""Frames against the big Gram matrix, kernels against the logits of the model's own attention, channels against dense matrices."""
+"""Frames against the big Gram matrix, kernels against the logits of the model's attention, channels against dense matrices."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -106,9 +106,11 @@ def test_planted_key_heads_in_turn_instead_of_in_groups_are_found():
     M = oa.bind(tiny("llama"), inputs("llama"))
     attention = attention_of(M, 1)
     by_group = [attention_kernel(M, 1, head).kernel for head in range(4)]
-    query, key = attention.query.weight, attention.key.weight
-    table = [(basis._turned(attention.rotary, query[h], 6).T @ basis._turned(attention.rotary, key[h // 2], 6)) for h in range(4)]
-    tiled = [(basis._turned(attention.rotary, query[h], 6).T @ basis._turned(attention.rotary, key[h % 2], 6)) for h in range(4)]
+    query, key = (
+        [basis._turned(attention.rotary, weight, 6) for weight in part.weight] for part in (attention.query, attention.key)
+    )
+    table = [query[h].T @ key[h // 2] for h in range(4)]
+    tiled = [query[h].T @ key[h % 2] for h in range(4)]
     assert all(np.allclose(a, b) for a, b in zip(by_group, table))
     assert not np.allclose(by_group[1], tiled[1]) and not np.allclose(by_group[2], tiled[2])
 
@@ -157,7 +159,8 @@ def independent():
             lengths = np.linalg.norm(first) * np.linalg.norm(second)
             assert found.virtual[i, j] == pytest.approx(np.linalg.norm(second @ first) / lengths, rel=1e-10)
             assert found.commutator[i, j] == pytest.approx(np.linalg.norm(second @ first - first @ second) / lengths, rel=1e-10)
-            for cosines, one, other in ((found.read, values[i].T, later_values[j].T), (found.write, outputs[i], later_outputs[j])):
+            spaces = ((found.read, values[i].T, later_values[j].T), (found.write, outputs[i], later_outputs[j]))
+            for cosines, one, other in spaces:
                 projectors = [part @ np.linalg.pinv(part) for part in (one, other)]
                 expected = np.linalg.svd(projectors[0] @ projectors[1])[1][: one.shape[1]]
                 assert np.allclose(cosines[i, j], expected, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Borel sums against closed forms: Gompertz' constant, Bessel functions, exact energies, and the residue of a pole on the path."""
+"""Borel sums against closed forms: Gompertz' constant, Bessel functions, exact energies, and the residue of a pole."""
 
 from fractions import Fraction
 from importlib import import_module

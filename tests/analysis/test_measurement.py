@@ -1,4 +1,4 @@
-"""Probabilities and their shares; the logit lens and frozen logits: two functions with two values, and one at the last depth."""
+"""Probabilities and their shares; the logit lens and frozen logits, two functions with one value at the last depth."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Pade approximants against exact rationals, Gauss quadrature, mpmath, and rational functions with noise on their coefficients."""
+"""Pade approximants against exact rationals, Gauss quadrature, mpmath, and rational functions with noisy coefficients."""
 
 from fractions import Fraction
 from importlib import import_module

@@ -147,9 +147,9 @@ def planted(monkeypatch, name, wrong, change, family="encoder post-norm"):
 def test_planted_mistakes_are_found(monkeypatch):
     """Norms frozen at the state before instead of at the embedding, and a pattern without softmax taken from it."""
     with monkeypatch.context() as patch:
-        planted(patch, "_norm", lambda right: lambda self, norm, state, first: right(self, norm, state, state), {"frozen": "norms"})
+        planted(patch, "_norm", lambda right: lambda self, norm, here, _: right(self, norm, here, here), {"frozen": "norms"})
     with monkeypatch.context() as patch:
-        planted(patch, "_vertex", lambda right: lambda self, v, read, first: right(self, v, first, first), {"removed": "softmax"})
+        planted(patch, "_vertex", lambda right: lambda self, v, _, first: right(self, v, first, first), {"removed": "softmax"})
 
 
 def test_planted_residual_that_stays_in_the_series_is_found(monkeypatch):
@@ -201,8 +201,8 @@ def test_padding_and_batches():
 
 @pytest.mark.parametrize("layers", [12, 96])
 def test_what_keeps_a_random_deep_model_finite(layers):
-    """Gated networks square the state: without norms the exponents double with every layer. Without the residual connection every
-    token becomes one state. Without 1/sqrt(d_k) nothing of the kind happens.
+    """Gated networks square the state: without norms the exponents double with every layer. Without the residual connection
+    every token becomes one state. Without 1/sqrt(d_k) nothing of the kind happens.
     """
     M = oa.bind(tiny("llama", layers=layers), inputs("llama", batch=1))
     found = {label: regulated(M, **change) for label, change in zip(LABELS, CHANGES)}

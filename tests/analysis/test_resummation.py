@@ -3,7 +3,6 @@
 import math
 from fractions import Fraction
 from importlib import import_module
-from itertools import accumulate
 
 import numpy as np
 import pytest
