@@ -43,9 +43,11 @@ for (counting, method), found in recovered.items():
     print(f"1 % counting {counting}: {resummed} orders by {method}, {partial} by partial sums")
 
 # %% A logit is a series of numbers, for which there are more methods.
-gap = series["all"].logits(" Mary", minus=" John")
-for method in ("wynn_epsilon", "pade", "borel_pade", "aitken", "levin"):
-    print("logit of Mary less John:", resum(gap.orders, method=method, orders=21, exact=gap.orders.sum()))
+NUMBERS = ("wynn_epsilon", "pade", "borel_pade", "aitken", "levin")
+gaps = {counting: R.logits(" Mary", minus=" John").orders for counting, R in series.items()}
+logits = {(c, m): recovery(gap, method=m, exact=gap.sum(), orders=31) for c, gap in gaps.items() for m in NUMBERS}
+for method in NUMBERS:
+    print("logit of Mary less John:", resum(gaps["all"], method=method, orders=21, exact=gaps["all"].sum()))
 
 # %% Depth is no geometric sequence: the state ten stages on is not foretold by the first forty.
 states = M.reference.states[:, 0, -1].numpy()
@@ -103,8 +105,8 @@ def drawn(axes, place, x, y, label):
     axes.plot(x, y, label=label, markevery=(place, max(1, math.ceil(len(x) / 7))), **style)
 
 
-page = Figure(figsize=(7.2, 9.6), layout="constrained")
-panels = page.subplots(4, 2)
+page = Figure(figsize=(7.2, 11.6), layout="constrained")
+panels = page.subplots(5, 2)
 for place, (counting, R) in enumerate(series.items()):
     drawn(panels[0, 0], place + 1, range(len(R.norms)), R.norms[:, -1], f"counting {counting}")
 ORDER, DEPTH = r"$\|y_n\|\,/\,\|x_L\|$", r"$\|x_s\|\,/\,\|x_0\|$"
@@ -117,6 +119,14 @@ for axes, counting in ((panels[0, 1], "all"), (panels[1, 0], "attention")):
     axes.set(yscale="log", xlabel="orders summed", ylabel="relative error of $x_L$", title=f"resummation, counting {counting}")
 panels[0, 1].set_ylim(1e-8, 1e2)
 panels[1, 0].set_ylim(1e-16, 1e2)
+for axes, counting in zip(panels[2], series):
+    drawn(axes, 0, range(1, 32), logits[counting, "pade"].partial_deviations, "partial sum")
+    for place, method in enumerate(NUMBERS, start=1):
+        drawn(axes, place, range(1, 32), logits[counting, method].deviations, method.replace("_", " "))
+    axes.set(yscale="log", xlabel="orders summed", title=f"logit of Mary less John, counting {counting}")
+    axes.set_ylabel("relative error of the logit")
+panels[2, 0].set_ylim(1e-8, 1e3)
+panels[2, 1].set_ylim(1e-16, 1e2)
 for label, reading in readings.items():
     difference = reading[:, mary] - reading[:, john]
     drawn(panels[1, 1], 1 + label.startswith("frozen"), range(len(difference)), difference, label)
@@ -124,12 +134,12 @@ panels[1, 1].set(xlabel="stage $s$ (attention and FFN alternate)", title="two re
 panels[1, 1].set_ylabel("logit of Mary less John (nats)")
 for place, label in enumerate(changes):
     norms, condition, growth, rank = figures(changed["SmolLM2", label])
-    drawn(panels[2, 0], place, range(len(norms)), norms, label)
-    drawn(panels[2, 1], place, range(len(growth)), growth, label)
-    drawn(panels[3, 0], place, range(len(rank)), rank, label)
-panels[2, 0].set(yscale="log", ylim=(1e-4, 1e2), xlabel="order $n$", ylabel=ORDER, title="SmolLM2, regulators: orders")
-panels[2, 1].set(yscale="log", ylim=(1e-1, 1e12), xlabel="stage $s$", ylabel=DEPTH, title="SmolLM2, regulators: growth")
-panels[3, 0].set(xlabel="stage $s$", ylabel="effective rank of 14 tokens", title="SmolLM2, regulators: rank")
+    drawn(panels[3, 0], place, range(len(norms)), norms, label)
+    drawn(panels[3, 1], place, range(len(growth)), growth, label)
+    drawn(panels[4, 0], place, range(len(rank)), rank, label)
+panels[3, 0].set(yscale="log", ylim=(1e-4, 1e2), xlabel="order $n$", ylabel=ORDER, title="SmolLM2, regulators: orders")
+panels[3, 1].set(yscale="log", ylim=(1e-1, 1e18), xlabel="stage $s$", ylabel=DEPTH, title="SmolLM2, regulators: growth")
+panels[4, 0].set(xlabel="stage $s$", ylabel="effective rank of 14 tokens", title="SmolLM2, regulators: rank")
 for place, label in enumerate(changes):
     for offset, name in enumerate(bound):
         found = changed[name, label]
@@ -137,19 +147,19 @@ for place, label in enumerate(changes):
         if found.depth < len(bound[name].T.stages):
             style["markerfacecolor"] = "none"
         row = len(changes) - 1 - place + 0.2 * (1 - offset)
-        panels[3, 1].plot(figures(found)[1], row, label=name if place == 0 else None, **style)
-panels[3, 1].plot([], [], "o", color="0.4", markerfacecolor="none", markersize=4, label="left the range of float64")
-panels[3, 1].set(xscale="log", xlim=(0.7, 1e4), title="three models")
-panels[3, 1].set_xlabel(r"condition number $\sum_n\|y_n\|\,/\,\|\sum_n y_n\|$")
-panels[3, 1].set_yticks(range(len(changes)), list(changes)[::-1])
+        panels[4, 1].plot(figures(found)[1], row, label=name if place == 0 else None, **style)
+panels[4, 1].plot([], [], "o", color="0.4", markerfacecolor="none", markersize=4, label="left the range of float64")
+panels[4, 1].set(xscale="log", xlim=(0.7, 1e4), title="three models")
+panels[4, 1].set_xlabel(r"condition number $\sum_n\|y_n\|\,/\,\|\sum_n y_n\|$")
+panels[4, 1].set_yticks(range(len(changes)), list(changes)[::-1])
 for axes in panels.flat:
     axes.title.set_size(9)
     axes.xaxis.label.set_size(8)
     axes.yaxis.label.set_size(8)
     axes.tick_params(labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)
-    if axes is not panels[2, 0] and axes is not panels[3, 0]:
-        axes.legend(frameon=False, fontsize=6.5, loc="upper right" if axes is panels[2, 1] else "best")
+    if axes not in (panels[3, 0], panels[4, 0]):
+        axes.legend(frameon=False, fontsize=6.5, loc="upper right" if axes is panels[3, 1] else "best")
 path = Path(sys.argv[1] if len(sys.argv) > 1 else "build/resummation.svg")
 path.parent.mkdir(parents=True, exist_ok=True)
 save_figure(page, path)

@@ -37,6 +37,19 @@ def test_richardson_of_twenty_partial_sums_of_zeta():
         assert abs(rounded.value - np.pi**2 / 6) <= rounded.error
 
 
+def test_trotters_product_and_its_first_error_come_from_products_of_up_to_24_factors():
+    """`(e^(X/n) e^(Y/n))^n` of X = [[0, 1], [0, 0]] and X^T is rational; its limit is e^(X + Y), its error [X, Y]/2n."""
+    corners = []
+    for n in range(1, 25):
+        step = np.array([[1 + Fraction(1, n * n), Fraction(1, n)], [Fraction(1, n), Fraction(1)]], dtype=object)
+        corners.append(np.linalg.matrix_power(step, n))
+    cosine, sine = map(Fraction, ("1.543080634815243778477906", "1.175201193643801456882382"))
+    for (i, j), limit in np.ndenumerate(np.array([[cosine, sine], [sine, cosine]])):
+        assert abs(richardson([corner[i, j] for corner in corners]).value - float(limit)) < 1e-12
+    errors = [n * (corner[0, 0] - cosine) for n, corner in enumerate(corners, start=1)]
+    assert abs(richardson(errors).value - 0.5876005968219007284411909) < 1e-12
+
+
 def test_planted_member_left_out_is_found(monkeypatch):
     right = mpmath.richardson
     monkeypatch.setattr(module.mpmath, "richardson", lambda members: right(members[1:]))
