@@ -189,15 +189,17 @@ class Attention(Map):
             query, key = self.rotary(query), self.rotary(key)
         return query.unflatten(1, (self.key.heads, -1)), key.unsqueeze(2)
 
-    def pattern(self, state: Tensor) -> Tensor:
-        """(batch, key heads, heads of a group, tokens, tokens): softmax probabilities."""
+    def logits(self, state: Tensor) -> Tensor:
+        """(batch, key heads, heads of a group, tokens, tokens): what the softmax is taken of, hidden tokens included."""
         query, key = self._queries_and_keys(state)
         logits = torch.matmul(query, key.transpose(-1, -2)) * self.scaling
-        if self.softcap is not None:
-            logits = self.softcap * torch.tanh(logits / self.softcap)
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+    def pattern(self, state: Tensor) -> Tensor:
+        """(batch, key heads, heads of a group, tokens, tokens): softmax probabilities."""
         hidden = ~self.visible[:, None, None]
         blind = hidden.all(-1, keepdim=True)
-        logits = logits.masked_fill(hidden & ~blind, -torch.inf)
+        logits = self.logits(state).masked_fill(hidden & ~blind, -torch.inf)
         return torch.softmax(logits, dim=-1).masked_fill(blind, 0.0)
 
     def rounding_scale(self, state: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""The logit lens and frozen logits: two functions with two values, and one at the last depth."""
+"""Probabilities and their shares; the logit lens and frozen logits, two functions with one value at the last depth."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,8 +8,9 @@ import torch
 from models.families import inputs, tiny
 
 import opalgebra as oa
-from opalgebra.analysis import frozen_logits, logit_lens
+from opalgebra.analysis import frozen_logits, logit_lens, measurement
 from opalgebra.numeric.faithful import faithful
+from opalgebra.numeric.readout import Readout
 
 FAMILIES = ("llama", "gpt2", "gemma2", "bert", "olmo2")
 LAMBDA, UNIT, INNER = 5.3, 2.0**-53, 500
@@ -101,3 +104,51 @@ def test_positions_padding_and_refusals():
     ):
         with pytest.raises(oa.InputError, match=text):
             act()
+
+
+def test_probabilities_and_entropy_are_the_models_own():
+    for family in FAMILIES:
+        bound = oa.bind(tiny(family), inputs(family))
+        found, own = measurement(bound), bound.reference.logits[:, -1].numpy()
+        assert np.allclose(found.probabilities, softmax(own), rtol=1e-12)
+        assert np.allclose(found.entropy, -(softmax(own) * np.log(softmax(own))).sum(-1), rtol=1e-10)
+    flat = replace(bound.readout, unembedding=0 * bound.readout.unembedding, bias=None)
+    assert np.allclose(measurement(replace(bound, readout=flat)).entropy, np.log(found.probabilities.shape[-1]))
+
+
+def shares(family, counting):
+    bound = oa.bind(tiny(family), inputs(family))
+    found = measurement(bound, counting=counting)
+    gap = bound.orders(counting=counting).logits(5, minus=7)
+    size = abs(gap.orders).sum(-1).max() + 1
+    assert abs(found.by_order[..., 5] - found.by_order[..., 7] - gap.orders).max() < 1e-12 * size
+    frozen = frozen_logits(bound)
+    assert abs(np.cumsum(found.by_block, axis=1) + found.readout_bias[:, None] - frozen).max() < 1e-12 * abs(frozen).max()
+    own = bound.reference.logits if bound.reference.uncapped is None else bound.reference.uncapped
+    for part in (found.by_order, found.by_block):
+        assert abs(part.sum(1) + found.readout_bias - own[:, -1].numpy()).max() < 1e-11 * abs(found.by_order).max()
+    assert found.by_block.shape[1] == len(bound.T.stages) + 1 and found.counting == counting
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("counting", ["all", "attention"])
+def test_shares_by_order_and_by_block_add_up_to_the_logits(family, counting):
+    shares(family, counting)
+
+
+def test_planted_norm_that_is_not_frozen_is_found(monkeypatch):
+    right = Readout.frozen
+    monkeypatch.setattr(Readout, "frozen", lambda self, state: right(self, state / 2))
+    with pytest.raises(AssertionError):
+        shares("llama", "all")
+
+
+def test_a_measurement_at_a_position_is_that_of_the_shorter_text():
+    network, ids = tiny("llama"), inputs("llama")
+    early, whole = measurement(oa.bind(network, ids), 3), measurement(oa.bind(network, ids[:, :4]))
+    assert np.allclose(early.probabilities, whole.probabilities, rtol=1e-12)
+    assert np.allclose(early.by_order, whole.by_order, atol=1e-12)
+    with pytest.raises(oa.InputError, match="position 9 was asked of 7 tokens"):
+        measurement(oa.bind(network, ids), 9)
+    with pytest.raises(oa.InputError, match="has no unembedding and so no logits"):
+        measurement(oa.bind(network.model, ids))
