@@ -34,7 +34,7 @@ def numerical_range(A: Any, points: int = 128) -> NumericalRange:
     """Boundary points, numerical radius and numerical abscissa of a square matrix.
 
     The boundary is sampled at equally spaced angles (Johnson). The radius starts from the best of these and is global:
-    the angles where `h(t)` passes a level are unimodular eigenvalues of `z^2 A - 2 r z + A*` (Mengi and Overton), a
+    the angles where `h(t)` passes a level are unimodular eigenvalues of `z^2 A* - 2 r z + A` (Mengi and Overton), a
     pencil of order 2n; the level rises until none is left. `error` is the height of the last level and the rounding of
     the eigenvalues. InputError for fewer than 3 points, an array that is empty or not square, nan or infinity.
 
@@ -87,8 +87,8 @@ def _crossings(A: Array, level: float) -> Array:
     """The angles where h, or another eigenvalue of the Hermitian part, is the level; sorted."""
     n = len(A)
     one, zero = np.eye(n), np.zeros((n, n))
-    left = np.block([[zero, one], [-A.conj().T, 2 * level * one]])
-    right = np.block([[one, zero], [zero, A]])
+    left = np.block([[zero, one], [-A, 2 * level * one]])
+    right = np.block([[one, zero], [zero, A.conj().T]])
     up, down = linalg.eigvals(left, right, homogeneous_eigvals=True)
     near = np.abs(np.abs(up) - np.abs(down)) <= UNIT**0.5 * (np.abs(up) + np.abs(down))
     return np.sort(np.angle(up[near] * down[near].conj()))
