@@ -54,9 +54,9 @@ def pseudospectrum(A: Any, grid: Any = None, n: int = 100) -> Pseudospectrum:
     triangular = linalg.schur(A, output="complex")[0]
     norm = spectral_norm(A)
     if grid is None:
-        z, is_mirrored = _box(A, n), not np.iscomplexobj(A)
+        z, is_mirrored = box(A, n), not np.iscomplexobj(A)
     else:
-        z, is_mirrored = _points(grid), False
+        z, is_mirrored = grid_points(grid), False
     points = z[: (n + 1) // 2].ravel() if is_mirrored else z.ravel()
     sigma, relative = smallest_singular_values(triangular, points, floor=UNIT * norm)
     error = sigma * np.where(np.isfinite(relative), relative, 1.0) + rounding_of(A, points, unit)
@@ -96,12 +96,12 @@ def contours(result: Pseudospectrum, levels: Iterable[float]) -> dict[float, lis
     return found
 
 
-def _points(grid: Any) -> Array:
+def grid_points(grid: Any) -> Array:
     shape = np.shape(grid.detach().cpu() if hasattr(grid, "detach") else grid)
     return array(grid, name="grid", axes=len(shape)).astype(np.complex128)
 
 
-def _box(A: Array, n: int) -> Array:
+def box(A: Array, n: int) -> Array:
     """n x n points over the numerical range; with imaginary parts that are exactly opposite, those of highest first."""
     if not isinstance(n, int) or n < 2:
         raise InputError(f"n={n!r}: a grid has at least 2 points along each side, a natural number")
