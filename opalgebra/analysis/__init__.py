@@ -1,5 +1,68 @@
-"""What is asked of a bound model beyond its series."""
+"""What is asked of matrices, of products of them, and of a bound model beyond its series. Needs the `analysis` extra.
 
-from opalgebra.analysis.measurement import frozen_logits, logit_lens
+    matrices, linear_map                        the arrays and linear maps that are taken
+    nonnormal, numerical_range, transient       how far from normal, what happens at once, what happens before the limit
+    pseudospectrum, criss_cross, krylov         pseudospectra on grids, how far they reach, and without a matrix
+    randommatrix, heads                         null models; every attention head against products of Gaussian factors
+    products, dressed                           growth exponents of ordered products; of the dressed stages of a model
+    collapse, saturation, generator             rank collapse, saturation along depth, logarithms of products
+    measurement                                 logits along depth
 
-__all__ = ["frozen_logits", "logit_lens"]
+Names are resolved on first use. Arrays are NumPy's or torch's; results are frozen, with NumPy arrays in float64.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+_HOMES = {
+    "linear_map": "LinearMap composed linear_map",
+    "nonnormal": "Eigenvalues HermitianParts eigenvalues henrici hermitian_parts",
+    "numerical_range": "NumericalRange numerical_range",
+    "pseudospectrum": "Pseudospectrum contours pseudospectrum",
+    "criss_cross": "Reach distance_to_instability pseudospectral_abscissa pseudospectral_radius",
+    "transient": "KreissConstant TransientGrowth kreiss_constant transient_growth",
+    "krylov": "krylov_pseudospectrum",
+    "randommatrix": "RadiusEdge SpacingRatios SpectralRadiusLaw Support all_real_probability circular_law circular_law_moments elliptic "
+    "elliptic_law expected_real_eigenvalues fuss_catalan_moments gaussian_product ginibre ginibre_radius "
+    "marchenko_pastur_moments marchenko_pastur_support radial_moment rider_edge spacing_ratios",
+    "heads": "Deviation HeadSpectra ProductEnsemble deviation head_spectra product_ensemble",
+    "products": "DepthExponents GinibreExponents LyapunovSpectrum depth_exponents ginibre_exponents lyapunov_spectrum vector_growth",
+    "dressed": "ModelExponents dressed_layer dressed_stages gaussian_stages model_exponents token_blocks",
+    "collapse": "RankCollapse birkhoff collapse_bound dobrushin effective_rank rank_collapse rank_residual",
+    "saturation": "Saturation saturation",
+    "generator": "EffectiveGenerator effective_generator",
+    "measurement": "frozen_logits logit_lens",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'opalgebra.analysis' has no attribute {name!r}")
+    try:
+        value = getattr(import_module(f"opalgebra.analysis.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        refusal = import_module("opalgebra.models.packages").absent(f"opalgebra.analysis.{name}", error)
+        if refusal is None:
+            raise
+        raise refusal from error
+    globals()[name] = value
+    return value
+
+
+class _Package(ModuleType):
+    """A package whose public names win over its submodules: `saturation` is the function, also once its module is loaded."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _HOME or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
