@@ -24,11 +24,12 @@ _HOMES = {
     "criss_cross": "Reach distance_to_instability pseudospectral_abscissa pseudospectral_radius",
     "transient": "KreissConstant TransientGrowth kreiss_constant transient_growth",
     "krylov": "krylov_pseudospectrum",
-    "randommatrix": "RadiusEdge SpacingRatios SpectralRadiusLaw Support all_real_probability circular_law circular_law_moments elliptic "
-    "elliptic_law expected_real_eigenvalues fuss_catalan_moments gaussian_product ginibre ginibre_radius "
+    "randommatrix": "RadiusEdge SpacingRatios SpectralRadiusLaw Support all_real_probability circular_law circular_law_moments "
+    "elliptic elliptic_law expected_real_eigenvalues fuss_catalan_moments gaussian_product ginibre ginibre_radius "
     "marchenko_pastur_moments marchenko_pastur_support radial_moment rider_edge spacing_ratios",
     "heads": "Deviation HeadSpectra ProductEnsemble deviation head_spectra product_ensemble",
-    "products": "DepthExponents GinibreExponents LyapunovSpectrum depth_exponents ginibre_exponents lyapunov_spectrum vector_growth",
+    "products": "DepthExponents GinibreExponents LyapunovSpectrum depth_exponents ginibre_exponents lyapunov_spectrum "
+    "vector_growth",
     "dressed": "ModelExponents dressed_layer dressed_stages gaussian_stages model_exponents token_blocks",
     "collapse": "RankCollapse birkhoff collapse_bound dobrushin effective_rank rank_collapse rank_residual",
     "saturation": "Saturation saturation",

@@ -20,8 +20,8 @@ RANKS = ("stable", "participation", "entropy")
 def rank_residual(X: Any, *, norm: str = "frobenius") -> float:
     """`||X - 1 x^T||` with x the mean of the rows, which makes it least in the Frobenius norm: 0 where all tokens are one.
 
-    norm: "frobenius", or "composite" for `(||R||_1 ||R||_inf)^(1/2)` of the same residual R, the norm of `collapse_bound`; its own
-    least value may be smaller. InputError for another norm, an array without two axes or empty, nan or infinity.
+    norm: "frobenius", or "composite" for `(||R||_1 ||R||_inf)^(1/2)` of the same residual R, the norm of `collapse_bound`;
+    its own least value may be smaller. InputError for another norm, an array without two axes or empty, nan or infinity.
 
     >>> from opalgebra.analysis import rank_residual
     >>> rank_residual([[1.0, 2.0], [1.0, 2.0]]), rank_residual([[1.0], [-1.0]])
@@ -69,8 +69,8 @@ def effective_rank(s: Any, kind: str = "entropy") -> float:
 def dobrushin(P: Any) -> float:
     """`max over i, j of sum_k |P_ik - P_jk| / 2` of a row-stochastic matrix: 0 for equal rows, 1 for some that share nothing.
 
-    It bounds the second largest modulus of an eigenvalue, and `osc(P x) <= c osc(x)` for the span osc of a vector. InputError for
-    rows that are not probabilities, an array that is empty or not square, nan or infinity.
+    It bounds the second largest modulus of an eigenvalue, and `osc(P x) <= c osc(x)` for the span osc of a vector. InputError
+    for rows that are not probabilities, an array that is empty or not square, nan or infinity.
 
     >>> from opalgebra.analysis import dobrushin
     >>> round(dobrushin([[0.9, 0.1], [0.2, 0.8]]), 12)
@@ -85,9 +85,9 @@ def dobrushin(P: Any) -> float:
 def birkhoff(P: Any) -> float:
     """`tanh(D/4)`, D = max ln (P_ik P_jl / (P_jk P_il)): how much a matrix of positive entries contracts Hilbert's metric.
 
-    It is 1 as soon as a column has a zero beside a positive entry. So under a causal mask it is identically 1, whatever the scores
-    are, for two tokens or more: the first row sees the first token alone. `dobrushin` still tells patterns apart there.
-    Errors as `dobrushin`.
+    It is 1 as soon as a column has a zero beside a positive entry. So under a causal mask it is identically 1, whatever the
+    scores are, for two tokens or more: the first row sees the first token alone. `dobrushin` still tells patterns apart
+    there. Errors as `dobrushin`.
 
     >>> from opalgebra.analysis import birkhoff
     >>> round(birkhoff([[0.9, 0.1], [0.2, 0.8]]), 12), birkhoff([[1.0, 0.0], [0.5, 0.5]])
@@ -107,8 +107,8 @@ def birkhoff(P: Any) -> float:
 def collapse_bound(residual: float, layers: int, *, beta: float, gamma: float, size: int) -> float:
     """`(4 gamma beta / size^(1/2))^((3^L - 1)/2) residual^(3^L)`: attention alone, one head, without residual connections.
 
-    It bounds the composite residual after L layers with `||W_QK||_1 ||W_V||_{1,inf} <= beta`, and falls only where the residual begins
-    below `(4 gamma beta / size^(1/2))^(-1/2)`. Infinite where it overflows. InputError for negative figures.
+    It bounds the composite residual after L layers with `||W_QK||_1 ||W_V||_{1,inf} <= beta`, and falls only where the
+    residual begins below `(4 gamma beta / size^(1/2))^(-1/2)`. Infinite where it overflows. InputError for negative figures.
 
     >>> from opalgebra.analysis import collapse_bound
     >>> round(collapse_bound(0.9, 1, beta=0.5, gamma=1, size=64), 12)
@@ -117,7 +117,7 @@ def collapse_bound(residual: float, layers: int, *, beta: float, gamma: float, s
     Dong, Cordonnier and Loukas, ICML (2021), arXiv:2103.03404, Theorem 2.2.
     """
     if min(residual, beta, gamma) < 0 or size < 1 or not isinstance(layers, int) or layers < 0:
-        raise InputError("residual, beta, gamma and layers of a collapse bound are not negative, and the size of a head is at least 1")
+        raise InputError("a collapse bound needs a size of at least 1, and other figures that are not negative")
     power = 3**layers
     try:
         return float((4 * gamma * beta / size**0.5) ** ((power - 1) // 2) * float(residual) ** power)
@@ -150,24 +150,21 @@ def rank_collapse(binding: Binding) -> RankCollapse:
     singular = np.linalg.svd(states, compute_uv=False)
     residual = np.array([rank_residual(X) / max(float(np.linalg.norm(X)), np.finfo(float).tiny) for X in states])
     patterns = []
-    for index, stage in enumerate(binding.T.stages):
-        for branch, maps in zip(stage.branches, binding.maps[index].branches):
-            if any(vertex is layer for _, layer in found for vertex in (maps.vertex, getattr(maps.vertex, "map", None))):
-                here = binding.reference.states[index].to(binding.dtype)
-                vertex = getattr(maps.vertex, "map", maps.vertex)
-                read = here if maps.before is None else maps.before(here)
-                patterns.append([dobrushin(P) for P in vertex.pattern(read)[0].flatten(0, 1)])
+    for place, before, vertex in found:
+        here = binding.reference.states[place].to(binding.dtype)
+        pattern = vertex.pattern(here if before is None else before(here))
+        patterns.append([dobrushin(P) for P in pattern[0].flatten(0, 1)])
     ranks = np.array([effective_rank(s) for s in singular])
-    return RankCollapse(residual, ranks, np.array(patterns), np.array([layer for layer, _ in found]))
+    return RankCollapse(residual, ranks, np.array(patterns), np.array([binding.T.stages[place].layer for place, _, _ in found]))
 
 
 def _stochastic(P: Any) -> Array:
     unit = unit_of(P)
-    P = square(P, name="P")
-    if np.iscomplexobj(P) or (P < 0).any():
+    rows = square(P, name="P")
+    if np.iscomplexobj(rows) or (rows < 0).any():
         raise InputError("P has complex or negative entries; the rows of a pattern are probabilities")
-    off = np.abs(P.sum(1) - 1)
-    if (off > 4 * len(P) * max(unit, UNIT)).any():
+    off = np.abs(rows.sum(1) - 1)
+    if (off > 4 * len(rows) * max(unit, UNIT)).any():
         row = int(np.argmax(off))
-        raise InputError(f"row {row} of P sums to {P[row].sum():.6g}; the rows of a pattern are probabilities and sum to 1")
-    return P
+        raise InputError(f"row {row} of P sums to {rows[row].sum():.6g}; the rows of a pattern are probabilities and sum to 1")
+    return rows

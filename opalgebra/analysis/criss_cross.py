@@ -7,8 +7,8 @@ On a line or circle, the points where eps is a singular value of z - A are eigen
     z = t d, |d| = 1:        t (v, u) = [[A/d, eps], [eps, (A/d)*]] (v, u)            (u turned by d)
     z = r w, r given:        [[A, eps], [0, r]] (v, u) = w [[r, 0], [eps, A*]] (v, u)
 
-A search across finds the intervals that lie inside the pseudospectrum, a search outwards from their middles a point farther out;
-the two alternate and converge quadratically to the global maximum (Burke, Lewis and Overton; Mengi and Overton).
+A search across finds the intervals that lie inside the pseudospectrum, a search outwards from their middles a point farther
+out; the two alternate and converge quadratically to the global maximum (Burke, Lewis and Overton; Mengi and Overton).
 """
 
 from dataclasses import dataclass
@@ -166,7 +166,7 @@ _Across = _Line | _Circle
 
 def rounding_of_search(A: Array, unit: float) -> float:
     """The absolute error to expect of sigma_min, that of A as it was given included."""
-    return (LAMBDA * len(A) ** 0.5 * UNIT + (unit if unit > UNIT else 0.0)) * spectral_norm(A)
+    return float(LAMBDA * len(A) ** 0.5 * UNIT + (unit if unit > UNIT else 0.0)) * spectral_norm(A)
 
 
 def _farthest(A: Any, eps: float, across: _Across) -> Reach:

@@ -74,7 +74,9 @@ def token_blocks(binding: Binding, token: int = -1) -> list[Array]:
     to earlier tokens is zero. InputError for a model that is not causal, where they do not, and a token it does not have.
     """
     if not binding.T.causal:
-        raise InputError(f"blocks of one token were asked of {binding.model.name}, which is not causal: its blocks do not multiply")
+        raise InputError(
+            f"one token's blocks were asked of {binding.model.name}, which is not causal; its blocks do not multiply"
+        )
     if not isinstance(token, int) or not -binding.tokens <= token < binding.tokens:
         raise InputError(f"token {token!r} was asked of {binding.tokens}; they count from 0, and -1 is the last")
     tokens, features = binding.states.shape[-2:]
@@ -86,7 +88,7 @@ def _stages(binding: Binding, layer: int | None) -> Sequence[FrozenStage]:
     if not isinstance(binding, Binding):
         raise InputError(f"{type(binding).__name__} is no bound model; bind one at an input")
     if binding.mask is not None or len(binding.ids) != 1:
-        raise InputError("the dressed maps of several rows, or of padded ones, were asked; bind one text, or one row of token ids")
+        raise InputError("dressed maps of several rows, or of padded ones, were asked; bind one text, or one row of token ids")
     if binding.dtype != torch.float64:
         raise InputError(f"the stages are evaluated in {binding.dtypes}; bind with accumulate='float64', exponents need it")
     chosen = [frozen for stage, frozen in zip(binding.T.stages, binding.frozen) if layer in (None, stage.layer)]
@@ -155,7 +157,8 @@ def _twin(stage: FrozenStage, random: np.random.Generator) -> FrozenStage:
 def _gaussian(vertex: Affine, random: np.random.Generator) -> Affine:
     def drawn(weight: Tensor) -> Tensor:
         normal = torch.from_numpy(random.standard_normal(tuple(weight.shape))).to(weight)
-        return normal * (weight.norm() / normal.norm())
+        scaled: Tensor = normal * (weight.norm() / normal.norm())
+        return scaled
 
     if isinstance(vertex, FrozenAttention):
         return replace(vertex, value=drawn(vertex.value), output=drawn(vertex.output))

@@ -1,8 +1,9 @@
 """The effective generator of an ordered product: `A_l ... A_1 = exp(G_l)`, where a logarithm exists, and where it jumps.
 
 The principal logarithm has eigenvalues with imaginary parts between -pi and pi. An eigenvalue of the product that crosses the
-negative real axis from one depth to the next makes it jump by 2 pi i there, so that G is not continuous in depth; on the axis itself,
-and for a singular product, there is none. A layer is 1 + V, not exp(V): to second order the logarithm of a product of layers is
+negative real axis from one depth to the next makes it jump by 2 pi i there, so that G is not continuous in depth; on the axis
+itself, and for a singular product, there is none. A layer is 1 + V, not exp(V): to second order the logarithm of a product of
+layers is
 
     sum_i V_i + (1/2) sum over i > j of [V_i, V_j] - (1/2) sum_i V_i^2.
 """
@@ -27,9 +28,9 @@ SMALL = 0.5
 class EffectiveGenerator:
     """generator (n, n): the principal logarithm of the whole product, complex where it has to be; NaN where there is none.
 
-    obstructions: how many eigenvalues of the product lie on the negative real axis or at zero, to rounding; a principal logarithm exists
-    where there is none. error: `||exp(G) - P|| / ||P||`. jumps (depth,): how many eigenvalues of the logarithm jumped by
-    2 pi i in the step to each depth; -1 where they could not be followed; empty where that was not asked.
+    obstructions: how many eigenvalues of the product lie on the negative real axis or at zero, to rounding; a principal
+    logarithm exists where there is none. error: `||exp(G) - P|| / ||P||`. jumps (depth,): how many eigenvalues of the
+    logarithm jumped by 2 pi i in the step to each depth; -1 where they could not be followed; empty where that was not asked.
     """
 
     generator: Array
@@ -51,9 +52,9 @@ class EffectiveGenerator:
 def effective_generator(matrices: Sequence[Any], *, follow: bool = True) -> EffectiveGenerator:
     """The principal logarithm of `A_L ... A_1`, the first matrix given acting first, with the branch jumps on the way.
 
-    Between two depths the logarithm is followed along `(1 + s (A_l - 1)) A_{l-1} ... A_1`, s from 0 to 1, in steps halved until it moves
-    by less than 1/2, or jumps however short the step; follow=False leaves this out, which takes many logarithms. InputError without a
-    matrix, for several sizes, an array that is empty or not square, nan or infinity.
+    Between two depths the logarithm is followed along `(1 + s (A_l - 1)) A_{l-1} ... A_1`, s from 0 to 1, in steps halved
+    until it moves by less than 1/2, or jumps however short the step; follow=False leaves this out, which takes many
+    logarithms. InputError without a matrix, for several sizes, an array that is empty or not square, nan or infinity.
 
     >>> import numpy as np
     >>> from opalgebra.analysis import effective_generator

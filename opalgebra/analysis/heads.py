@@ -19,11 +19,11 @@ from opalgebra.analysis.randommatrix import Seed, _generator, _size
 from opalgebra.errors import InputError
 from opalgebra.numeric.attention import Attention
 from opalgebra.numeric.binding import Binding
-from opalgebra.numeric.maps import Differentiated
+from opalgebra.numeric.maps import Differentiated, Map
 
 STATISTICS = ("radius", "modulus", "positive", "real", "departure")
-"""max |lambda|; mean |lambda|; sum Re lambda / sum |lambda|, between -1 and 1; share of real eigenvalues; and the departure from
-normality over the norm, `(1 - sum |lambda|^2 / ||A||_F^2)^(1/2)`.
+"""max |lambda|; mean |lambda|; sum Re lambda / sum |lambda|, between -1 and 1; share of real eigenvalues; and the departure
+from normality over the norm, `(1 - sum |lambda|^2 / ||A||_F^2)^(1/2)`.
 """
 BATCH = 64
 
@@ -39,7 +39,8 @@ class ProductEnsemble:
 
 
 def product_ensemble(outer: int, inner: int, *, draws: int = 999, seed: Seed) -> ProductEnsemble:
-    """The null model of products of rank `inner` of outer x outer matrices. The least p-value that it can give is 2/(draws + 1).
+    """The null model of products of rank `inner` of outer x outer matrices. The least p-value that it can give is 2/(draws +
+    1).
 
     >>> from opalgebra.analysis import product_ensemble
     >>> product_ensemble(8, 3, draws=19, seed=0).eigenvalues.shape
@@ -71,8 +72,9 @@ class Deviation:
 def deviation(left: Any, right: Any, ensemble: ProductEnsemble) -> Deviation:
     """The product `left @ right` of factors (d, k) and (k, d) against the ensemble of their shapes.
 
-    A p-value is two-sided, `2 (1 + draws at least as far out)/(draws + 1)` up to 1: valid at any number of draws, ties included. Many
-    heads are many tests; at a level a expect a share a of them below it. InputError for other shapes, nan or infinity.
+    A p-value is two-sided, `2 (1 + draws at least as far out)/(draws + 1)` up to 1: valid at any number of draws, ties
+    included. Many heads are many tests; at a level a expect a share a of them below it. InputError for other shapes, nan or
+    infinity.
     """
     left, right = array(left, name="left"), array(right, name="right")
     return _deviation(left[None], right[None], ensemble)
@@ -80,8 +82,8 @@ def deviation(left: Any, right: Any, ensemble: ProductEnsemble) -> Deviation:
 
 @dataclass(frozen=True, eq=False)
 class HeadSpectra:
-    """kind: "ov" or "qk". layers (layers,): their numbers, from 1. eigenvalues (layers, heads, k), statistics and p_values (layers,
-    heads, 5), heads from 0; ensemble: the draws that all of them are compared with.
+    """kind: "ov" or "qk". layers (layers,): their numbers, from 1. eigenvalues (layers, heads, k), statistics and p_values
+    (layers, heads, 5), heads from 0; ensemble: the draws that all of them are compared with.
     """
 
     kind: str
@@ -100,32 +102,31 @@ def head_spectra(binding: Binding, kind: str = "ov", *, draws: int = 999, seed: 
     """
     if kind not in ("ov", "qk"):
         raise InputError(f"kind={kind!r} is not known; use 'ov' for what a head moves or 'qk' for how it scores")
-    found = [(layer, head_factors(vertex, kind)) for layer, vertex in attentions(binding)]
+    found = [(binding.T.stages[place].layer, head_factors(vertex, kind)) for place, _, vertex in attentions(binding)]
     shapes = {factors[0].shape for _, factors in found}
     if len(shapes) != 1:
-        raise InputError(f"heads of {len(shapes)} shapes were found; one ensemble serves heads of one, so compare layers by deviation")
+        raise InputError(f"heads of {len(shapes)} shapes were found, and one ensemble serves one; compare them by deviation")
     left, right = (np.concatenate([factors[place] for _, factors in found]) for place in (0, 1))
     ensemble = product_ensemble(left.shape[1], left.shape[2], draws=draws, seed=seed)
     whole = _deviation(left, right, ensemble)
-    rows = (len(found), -1)
-    return HeadSpectra(
-        kind,
-        np.array([layer for layer, _ in found]),
-        *(part.reshape(*rows, part.shape[-1]) for part in (whole.eigenvalues, whole.statistics, whole.p_values)),
-        ensemble,
-    )
+    parts = (whole.eigenvalues, whole.statistics, whole.p_values)
+    values, statistics, p_values = (part.reshape(len(found), -1, part.shape[-1]) for part in parts)
+    return HeadSpectra(kind, np.array([layer for layer, _ in found]), values, statistics, p_values, ensemble)
 
 
-def attentions(binding: Binding) -> list[tuple[int, Attention]]:
-    """The attention of each layer that has one. InputError for a model without any, or what is no bound model."""
+def attentions(binding: Binding) -> list[tuple[int, Map | None, Attention]]:
+    """The attention of each stage that has one: the stage's place, the norm before it, and the map.
+
+    InputError for a model without any, or what is no bound model.
+    """
     if not isinstance(binding, Binding):
         raise InputError(f"{type(binding).__name__} is no bound model; bind one at an input")
     found = []
-    for stage, maps in zip(binding.T.stages, binding.maps):
+    for place, maps in enumerate(binding.maps):
         for branch in maps.branches:
             vertex = branch.vertex.map if isinstance(branch.vertex, Differentiated) else branch.vertex
             if isinstance(vertex, Attention):
-                found.append((stage.layer, vertex))
+                found.append((place, branch.before, vertex))
     if not found:
         raise InputError(f"{binding.model.name} has no attention, and so no heads")
     return found
@@ -136,7 +137,7 @@ def head_factors(vertex: Attention, kind: str) -> tuple[Array, Array]:
     group = vertex.heads // vertex.key.heads
     if kind == "ov":
         size = vertex.value.size
-        left = vertex.output.unflatten(1, (vertex.heads, size)).permute(1, 0, 2)
+        left = vertex.output.view(-1, vertex.heads, size).permute(1, 0, 2)
         right = vertex.value.weight.repeat_interleave(vertex.heads // vertex.value.heads, 0)
     else:
         left, right = vertex.query.weight.transpose(1, 2), vertex.key.weight.repeat_interleave(group, 0)

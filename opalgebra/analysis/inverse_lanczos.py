@@ -4,9 +4,9 @@
 matrices of all points share what stands off the diagonal, so that one matrix product serves all of them; each point has
 its own start vector, tridiagonal matrix and end.
 
-A point ends when the residual of its Ritz value theta is below `RESIDUAL` theta, which leaves an eigenvalue within that distance
-for certain; that it is the largest holds with probability one for a random start. A step that is small against the last
-one proves neither, and ends too early at isolated points.
+A point ends when the residual of its Ritz value theta is below `RESIDUAL` theta, which leaves an eigenvalue within that
+distance for certain; that it is the largest holds with probability one for a random start. A step that is small against the
+last one proves neither, and ends too early at isolated points.
 
 Trefethen and Embree, Spectra and Pseudospectra (2005), ch. 39; Golub and Van Loan, Matrix Computations, ch. 10.
 """

@@ -1,15 +1,16 @@
 """Pseudospectra of maps too large for a Schur form, from the best vectors of a subspace: matrix-free, with a residual.
 
-For every subspace S, `min over x in S of ||(z - A) x||` is an upper bound of sigma_min(z - A), and with `Y` a basis of S it is a singular
-value of the small `z R_1 - R_2`, `[Y, A Y] = Q [R_1, R_2]`. The sets found are inside the true ones, never outside.
+For every subspace S, `min over x in S of ||(z - A) x||` is an upper bound of sigma_min(z - A), and with `Y` a basis of S it
+is a singular value of the small `z R_1 - R_2`, `[Y, A Y] = Q [R_1, R_2]`. The sets found are inside the true ones, never
+outside.
 
 What such a vector is made of decides how good the bound is. A Krylov space of a random start has the outer eigenvalues, but
 not what a non-normal map does at once; a layer is c plus a V whose singular values fall. So S is spanned by both: a Krylov
 space of A, the leading right and left singular vectors W and U of `A - c`, and their images `A U`, `A* W`; c is the mean
 of the diagonal of Arnoldi's H.
 
-Toh and Trefethen, SIAM J. Sci. Comput. 17 (1996) 1; Wright and Trefethen, SIAM J. Sci. Comput. 23 (2001) 591; Halko, Martinsson and
-Tropp, SIAM Rev. 53 (2011) 217.
+Toh and Trefethen, SIAM J. Sci. Comput. 17 (1996) 1; Wright and Trefethen, SIAM J. Sci. Comput. 23 (2001) 591; Halko,
+Martinsson and Tropp, SIAM Rev. 53 (2011) 217.
 """
 
 from typing import Any
@@ -33,11 +34,11 @@ def krylov_pseudospectrum(
 ) -> Pseudospectrum:
     """Upper bounds of sigma_min(z - A) of a linear map or a matrix, from a subspace of about `dimension` vectors.
 
-    sigma_min is at most the value found, and some singular value of z - A lies within `error` of it, the residual `||(z - A)* u -
-    sigma x||` of the whole map. `converged` where the error is within `tolerance` of the value: outside the spectrum first.
-    A map without an adjoint has a Krylov space alone, and the value itself is its error. `eigenvalues` are the Ritz values, `norm`
-    that of A on the subspace. The grid is as for `pseudospectrum`, by default around the numerical range there.
-    InputError for a dimension below 1; one above the size is lowered to it. Errors otherwise as `pseudospectrum`.
+    sigma_min is at most the value found, and some singular value of z - A lies within `error` of it, the residual `||(z - A)*
+    u - sigma x||` of the whole map. `converged` where the error is within `tolerance` of the value: outside the spectrum
+    first. A map without an adjoint has a Krylov space alone, and the value itself is its error. `eigenvalues` are the Ritz
+    values, `norm` that of A on the subspace. The grid is as for `pseudospectrum`, by default around the numerical range
+    there. InputError for a dimension below 1; one above the size is lowered to it. Errors otherwise as `pseudospectrum`.
 
     >>> from opalgebra.analysis import krylov_pseudospectrum
     >>> krylov_pseudospectrum([[0.0, 1.0], [0.0, 0.0]], [0.5, 0.5j]).sigma_min.round(12)
@@ -67,8 +68,8 @@ def krylov_pseudospectrum(
 
 
 def arnoldi(A: LinearMap, dimension: int, seed: int = 0) -> tuple[Tensor, Array]:
-    """V (size, rows) and H (rows, k) with `A V_k = V H`: k = dimension and one row more, or fewer where the space is invariant, and then
-    H is square.
+    """V (size, rows) and H (rows, k) with `A V_k = V H`: k = dimension and one row more, or fewer where the space is
+    invariant, and then H is square.
     """
     dimension = min(dimension, A.size)
     basis = torch.zeros(A.size, dimension + 1, dtype=A.dtype, device=A.device)

@@ -1,7 +1,7 @@
 """The arrays that an analysis takes: NumPy or torch, any device and number type; computed with in float64 or complex128.
 
-Shorter numbers are taken as exact, since the spectrum of a non-normal matrix in float32 is noise: the cast loses nothing, and how far
-the original was rounded, `unit_of`, enters the error estimates of what is asked of it.
+Shorter numbers are taken as exact, since the spectrum of a non-normal matrix in float32 is noise: the cast loses nothing, and
+how far the original was rounded, `unit_of`, enters the error estimates of what is asked of it.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def square(values: Any, *, name: str = "A") -> Array:
     """The same for a square matrix. InputError for another shape."""
     found = array(values, name=name)
     if found.shape[0] != found.shape[1]:
-        raise InputError(f"{name} has the shape {found.shape}, but a square matrix is needed; for others there are singular values")
+        raise InputError(f"{name} has the shape {found.shape}, but a square matrix is needed; give one")
     return found
 
 

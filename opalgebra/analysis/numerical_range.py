@@ -40,7 +40,7 @@ def numerical_range(A: Any, points: int = 128) -> NumericalRange:
 
     >>> from opalgebra.analysis import numerical_range
     >>> found = numerical_range([[0.0, 1.0], [0.0, 0.0]])
-    >>> found.radius, found.abscissa
+    >>> round(found.radius, 12), found.abscissa
     (0.5, 0.5)
 
     Johnson, SIAM J. Numer. Anal. 15 (1978) 595; Mengi and Overton, IMA J. Numer. Anal. 25 (2005) 648.

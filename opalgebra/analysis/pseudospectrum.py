@@ -86,13 +86,14 @@ def contours(result: Pseudospectrum, levels: Iterable[float]) -> dict[float, lis
         raise InputError("contours need contourpy; run `pip install 'opalgebra[plot]'`") from error
     z = result.z
     if z.ndim != 2 or min(z.shape) < 2 or (z.real != z.real[:1]).any() or (z.imag != z.imag[:, :1]).any():
-        raise InputError(f"contours were asked on points of the shape {z.shape}; they need a rectangular grid, x along its rows")
+        raise InputError(f"contours were asked on points of shape {z.shape}; they need a rectangular grid, x along its rows")
     generator = contour_generator(z.real[0], z.imag[:, 0], np.log(np.maximum(result.sigma_min, np.finfo(float).tiny)))
     found = {}
     for level in levels:
         if not level > 0:
             raise InputError(f"a level of {level!r} was asked; the eps of a pseudospectrum is positive")
-        found[level] = [line[:, 0] + 1j * line[:, 1] for line in generator.lines(float(np.log(level)))]
+        lines: Any = generator.lines(float(np.log(level)))
+        found[level] = [line[:, 0] + 1j * line[:, 1] for line in lines]
     return found
 
 

@@ -7,6 +7,7 @@ integer or a `numpy.random.Generator`, and is always given: a null model without
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import comb, log, pi, sqrt
 from typing import Any
 
@@ -69,7 +70,7 @@ def gaussian_product(shapes: Sequence[tuple[int, int]], kind: str = "real", *, s
 
     Akemann and Ipsen, Acta Phys. Pol. B 46 (2015) 1747.
     """
-    if not shapes or any(left[1] != right[0] for left, right in zip(shapes, shapes[1:])):
+    if not shapes or any(left[1] != right[0] for left, right in pairwise(shapes)):
         raise InputError(f"shapes={shapes!r} cannot be multiplied; each factor has as many columns as the next has rows")
     random = _generator(seed)
     product: Array | None = None
@@ -147,12 +148,12 @@ class RadiusEdge:
 def rider_edge(n: int) -> RadiusEdge:
     """The edge for large n: gamma = ln n - 2 ln ln n - ln 2 pi, centre 1 + (gamma/4n)^(1/2), scale (4 n gamma)^(-1/2).
 
-    InputError where gamma is not positive, up to n of some hundreds; `ginibre_radius` is exact at every n, and at the width of a
-    layer still differs from this. Rider, J. Phys. A 36 (2003) 3401.
+    InputError where gamma is not positive, up to n of some hundreds; `ginibre_radius` is exact at every n, and at the width
+    of a layer still differs from this. Rider, J. Phys. A 36 (2003) 3401.
     """
     gamma = log(n) - 2 * log(log(n)) - log(2 * pi) if _size(n) > 1 else -np.inf
     if gamma <= 0:
-        raise InputError(f"the edge expansion at n={n} was asked, but gamma is {gamma:.2f}; use ginibre_radius, exact at every n")
+        raise InputError(f"the edge expansion at n={n} was asked, but gamma is {gamma:.2f}; use ginibre_radius")
     return RadiusEdge(gamma, 1 + sqrt(gamma / (4 * n)), 1 / sqrt(4 * n * gamma))
 
 
@@ -162,7 +163,7 @@ def expected_real_eigenvalues(n: int) -> float:
     Edelman, Kostlan and Shub, J. Amer. Math. Soc. 7 (1994) 247.
     """
     is_odd = _size(n) % 2
-    return is_odd + sqrt(2) * sum(comb(2 * half, half) / 4**half for half in range(is_odd, n - 1, 2))
+    return is_odd + sqrt(2) * float(sum(comb(2 * half, half) / 4**half for half in range(is_odd, n - 1, 2)))
 
 
 def all_real_probability(n: int) -> float:
@@ -180,9 +181,8 @@ def marchenko_pastur_moments(c: float, k: int) -> Array:
     array([ 1.,  2.,  5., 14., 42.])
     """
     ratio = _ratio_of_sides(c)
-    return np.array([
-        float(sum(ratio**r * Fraction(comb(j, r) * comb(j - 1, r), r + 1) for r in range(j))) for j in range(1, _size(k, "k") + 1)
-    ])  # fmt: skip
+    narayana = ([Fraction(comb(j, r) * comb(j - 1, r), r + 1) for r in range(j)] for j in range(1, _size(k, "k") + 1))
+    return np.array([float(sum(number * ratio**r for r, number in enumerate(row))) for row in narayana])
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,8 @@ def marchenko_pastur_support(c: float) -> Support:
 
 
 def fuss_catalan_moments(factors: int, k: int) -> Array:
-    """(k,): the moments of the squared singular values of a product of s Ginibre matrices at large n, `binomial((s + 1) j, j)/(s j + 1)`.
+    """(k,): the moments of the squared singular values of a product of s Ginibre matrices at large n, `binomial((s + 1) j,
+    j)/(s j + 1)`.
 
     >>> from opalgebra.analysis import fuss_catalan_moments
     >>> fuss_catalan_moments(2, 4)
@@ -215,7 +216,7 @@ def fuss_catalan_moments(factors: int, k: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SpacingRatios:
-    """ratios (values,): complex; mean_modulus and mean_cosine with their statistical errors, the values taken as independent."""
+    """ratios (values,): complex; mean_modulus and mean_cosine with statistical errors, the ratios taken as independent."""
 
     ratios: Array
     mean_modulus: float
@@ -227,10 +228,10 @@ class SpacingRatios:
 def spacing_ratios(values: Any) -> SpacingRatios:
     """`z = (nearest - lambda)/(next nearest - lambda)` of each of at least 3 complex numbers.
 
-    In the bulk of a Ginibre spectrum <|z|> is 0.739 and <cos arg z> -0.25, of independent points 2/3 and 0: the sign of repulsion,
-    without unfolding. Points at the edge bias the cosine towards 0, so give those of the bulk, and of a real matrix those of the
-    upper half plane. The errors treat the ratios as independent; neighbours share some. InputError for fewer than 3 values, three
-    that coincide, nan or infinity.
+    In the bulk of a Ginibre spectrum <|z|> is 0.739 and <cos arg z> -0.25, of independent points 2/3 and 0: the sign of
+    repulsion, without unfolding. Points at the edge bias the cosine towards 0, so give those of the bulk, and of a real
+    matrix those of the upper half plane. The errors treat the ratios as independent; neighbours share some. InputError for
+    fewer than 3 values, three that coincide, nan or infinity.
 
     >>> from opalgebra.analysis import spacing_ratios
     >>> abs(spacing_ratios([0, 1, 4j]).ratios).tolist()[0]
@@ -247,7 +248,7 @@ def spacing_ratios(values: Any) -> SpacingRatios:
     first, second = (values[others[:, place]] - values for place in (0, 1))
     if (second == 0).any():
         own = int(np.argmax(second == 0))
-        raise InputError(f"three values coincide at {values[own]} (index {own}), which have no spacing ratio; give simple eigenvalues")
+        raise InputError(f"three values coincide at {values[own]} (index {own}), without a spacing ratio; give simple values")
     ratios = first / second
     modulus, cosine = np.abs(ratios), np.cos(np.angle(ratios))
     root = sqrt(len(ratios))

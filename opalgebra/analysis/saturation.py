@@ -1,7 +1,8 @@
 """Saturation along depth: how far and in which direction each step moves a state, and how certain its read-out is.
 
-A flow that relaxes, such as imaginary time `x' = -H x`, takes ever smaller steps, and its angle to the end falls as `tan t = e^{-gt}` with
-the gap g; read out, its entropy falls. Where a Transformer does so, it is saturated: what later stages do is small.
+A flow that relaxes, such as imaginary time `x' = -H x`, takes ever smaller steps, and its angle to the end falls as `tan t =
+e^{-gt}` with the gap g; read out, its entropy falls. Where a Transformer does so, it is saturated: what later stages do is
+small.
 """
 
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from opalgebra.numeric.binding import Binding
 
 @dataclass(frozen=True, eq=False)
 class Saturation:
-    """Row s belongs to the state after stage s. step (stages,): `||x_s - x_{s-1}|| / ||x_{s-1}||`. turn (stages,): the angle between
-    the two, in radians. to_end (stages + 1,): the angle to the last state. entropy (stages + 1,): of the logit lens, in
-    nats; None without a read-out. A text gives a leading axis of tokens, ids one of rows too; padded tokens are NaN.
+    """Row s belongs to the state after stage s. step (stages,): `||x_s - x_{s-1}|| / ||x_{s-1}||`. turn (stages,): the angle
+    between the two, in radians. to_end (stages + 1,): the angle to the last state. entropy (stages + 1,): of the logit
+    lens, in nats; None without a read-out. A text gives a leading axis of tokens, ids one of rows too; padded tokens are
+    NaN.
     """
 
     step: Array
@@ -31,8 +33,8 @@ class Saturation:
 def saturation(states: Any) -> Saturation:
     """Step sizes, angles and entropies along depth, of a bound model or of an array of states (depth, features).
 
-    Angles are taken between lines of vectors as `2 atan2(|u - v|, |u + v|)` of unit vectors, which is right for small ones too. A zero
-    state has no direction: NaN. InputError for one state alone, nan or infinity.
+    Angles are taken between lines of vectors as `2 atan2(|u - v|, |u + v|)` of unit vectors, which is right for small ones
+    too. A zero state has no direction: NaN. InputError for one state alone, nan or infinity.
 
     >>> import numpy as np
     >>> from opalgebra.analysis import saturation

@@ -2,12 +2,13 @@
 
     K(A) <= sup_k ||A^k|| <= e n K(A),        K(A) = sup over |z| > 1 of (|z| - 1) ||(z - A)^{-1}||
 
-and the same for `sup_t ||exp(tA)||` with Re z in place of |z| - 1. Kreiss constant, largest power and the condition number of the
-eigenvectors are three numbers; for [[0.9, 10], [0, 0.8]] they are 17.2, 26.9 and 200.
+and the same for `sup_t ||exp(tA)||` with Re z in place of |z| - 1. Kreiss constant, largest power and the condition number of
+the eigenvectors are three numbers; for [[0.9, 10], [0, 0.8]] they are 17.2, 26.9 and 200.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -133,10 +134,10 @@ def kreiss_constant(A: Any, kind: str = "discrete", *, tolerance: float = 0.05) 
     """`sup (|z| - 1) ||(z - A)^{-1}||` over |z| > 1, or with kind="continuous" `sup Re z ||(z - A)^{-1}||` over Re z > 0.
 
     It is `sup over eps of (rho_eps - 1)/eps`, or `alpha_eps/eps`, with the pseudospectral radius and abscissa, which never
-    decrease with eps: between e1 and e2 the quotient is at most `(rho_e2 - 1)/e1`. Intervals of eps are halved until no bound exceeds the
-    best value by more than `tolerance` of it; the value itself is then a local maximum, to rounding. `error` is the height of
-    the bounds above it; infinite, and `converged` False, when rounding hides whether A is stable. InputError for an array that is empty or
-    not square, nan or infinity, another kind, a tolerance not between 0 and 1.
+    decrease with eps: between e1 and e2 the quotient is at most `(rho_e2 - 1)/e1`. Intervals of eps are halved until no bound
+    exceeds the best value by more than `tolerance` of it; the value itself is then a local maximum, to rounding. `error` is
+    the height of the bounds above it; infinite, and `converged` False, when rounding hides whether A is stable. InputError
+    for an array that is empty or not square, nan or infinity, another kind, a tolerance not between 0 and 1.
 
     >>> from opalgebra.analysis import kreiss_constant
     >>> round(kreiss_constant([[0.0, 4.0], [0.0, 0.0]]).value, 12)
@@ -177,7 +178,7 @@ def kreiss_constant(A: Any, kind: str = "discrete", *, tolerance: float = 0.05) 
     while at_once - edge > (best * (1 + tolerance) - 1) * ends[-1]:  # beyond, the quotient is at most 1 + (h - edge)/eps
         ends.append(4 * ends[-1])
         best = max(best, quotient(ends[-1]))
-    pending, bounds = list(zip(ends, ends[1:])), [1.0]
+    pending, bounds = list(pairwise(ends)), [1.0]
     while pending:
         low, high = pending.pop()
         bound = reached[high][0] / low
@@ -203,8 +204,7 @@ def _climbed(A: Array, start: complex, height: Callable[[complex], float], best:
         above = height(z)
         return float(np.linalg.svd(z * one - A, compute_uv=False)[-1]) / above if above > 0 else np.inf
 
-    options = {"xatol": 1e-10 * max(1.0, abs(start)), "fatol": 1e-15 / best, "maxiter": 400, "initial_simplex": None}
-    size = 1e-3 * height(start)
-    options["initial_simplex"] = np.array([[start.real, start.imag]] * 3) + size * np.array([[0, 0], [1, 0], [0, 1]])
+    simplex = np.array([[start.real, start.imag]] * 3) + 1e-3 * height(start) * np.array([[0, 0], [1, 0], [0, 1]])
+    options = {"xatol": 1e-10 * max(1.0, abs(start)), "fatol": 1e-15 / best, "maxiter": 400, "initial_simplex": simplex}
     found = optimize.minimize(fall, [start.real, start.imag], method="Nelder-Mead", options=options)
     return 1 / float(found.fun), complex(*found.x)

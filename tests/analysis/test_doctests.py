@@ -20,5 +20,5 @@ def test_public_names_are_no_modules_once_every_module_is_loaded():
         import_module(f"opalgebra.analysis.{name}")
     assert all(callable(getattr(analysis, name)) for name in analysis.__all__)
     assert dir(analysis) == sorted(dir(analysis)) and set(analysis.__all__) <= set(dir(analysis))
-    with pytest.raises(AttributeError, match="module 'opalgebra.analysis' has no attribute 'no_such_name'"):
+    with pytest.raises(AttributeError, match=r"module 'opalgebra\.analysis' has no attribute 'no_such_name'"):
         analysis.no_such_name  # noqa: B018

@@ -1,0 +1,59 @@
+"""Pseudospectra on a grid: time of one singular value decomposition a point over that of `pseudospectrum`, and its error.
+
+Each line is `NAME ratio=MEASURED bar=BOUND`: a ratio of times is at least its bar, a relative error at most. Both sides run in this
+process and its threads, in turns; the least time of each is taken. At 768 the decompositions are timed on a sample of the points
+and scaled to all of them. Errors are against the decomposition wherever sigma_min > 1e-12 ||A||.
+"""
+
+import time
+
+import numpy as np
+import torch
+
+from opalgebra.analysis import ginibre, pseudospectrum
+
+SAMPLE = 12
+
+
+def main() -> None:
+    print(f"# numpy {np.__version__}, {torch.get_num_threads()} threads of torch, float64 on the CPU")
+    for n, bar, repeats in ((100, 12, 3), (200, 16, 2)):
+        compare(f"grcar_{n}", grcar(n), rectangle(-1, 3.5, -3.5, 3.5, 100), bar, repeats=repeats)
+    compare("ginibre_768", ginibre(768, seed=0), rectangle(-1.3, 1.3, -1.3, 1.3, 30), 40, sample=SAMPLE, repeats=2)
+
+
+def compare(name, A, z, bar, *, repeats, sample=None) -> None:
+    """Prints the ratio of times and the largest relative error."""
+    points = z.ravel() if sample is None else np.random.default_rng(0).choice(z.ravel(), sample, replace=False)
+    naive, ours = [], []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        found = pseudospectrum(A, z)
+        ours.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        exact = np.array([smallest(A, point) for point in points])
+        naive.append((time.perf_counter() - start) * z.size / len(points))
+    same = found.sigma_min.ravel() if sample is None else pseudospectrum(A, points).sigma_min
+    counts = exact > 1e-12 * np.linalg.norm(A, 2)
+    error = (np.abs(same - exact) / exact)[counts].max()
+    scaled = "" if sample is None else f", scaled from {sample} of {z.size} points"
+    print(f"# {name}: {min(ours):.2f} s for {z.size} points, one decomposition each {min(naive):.1f} s{scaled}")
+    print(f"pseudospectrum_{name} ratio={min(naive) / min(ours):.1f} bar={bar}")
+    print(f"pseudospectrum_{name}_relative_error ratio={error:.1e} bar=1.0e-06", flush=True)
+
+
+def smallest(A, point):
+    return np.linalg.svd(point * np.eye(len(A)) - A, compute_uv=False)[-1]
+
+
+def rectangle(left, right, low, high, n):
+    return np.linspace(left, right, n) + 1j * np.linspace(low, high, n)[:, None]
+
+
+def grcar(n):
+    """Minus one below the diagonal, one on it and on the three above it."""
+    return np.triu(np.tril(np.ones((n, n)), 3)) - np.eye(n, k=-1)
+
+
+if __name__ == "__main__":
+    main()
