@@ -17,7 +17,7 @@ from opalgebra.analysis.matrices import UNIT, Array
 
 RESIDUAL = 2e-6
 """A residual of an eigenvalue of the inverse square is twice one of sigma: a relative error of 1e-6."""
-STEPS, NEWTON, CHUNK, LEAF = 400, 40, 2048, 8
+STEPS, NEWTON, CHUNK, NUMBERS, LEAF = 400, 40, 4096, 2**21, 12
 
 
 def smallest_singular_values(triangular: Array, points: Array, *, floor: float, seed: int = 0) -> tuple[Array, Array]:
@@ -30,8 +30,9 @@ def smallest_singular_values(triangular: Array, points: Array, *, floor: float, 
     lower = np.ascontiguousarray(upper.conj().T)
     random = np.random.default_rng(seed)
     sigma, error = np.empty(len(points)), np.empty(len(points))
-    for begin in range(0, len(points), CHUNK):
-        chunk = slice(begin, begin + CHUNK)
+    size = min(CHUNK, max(1, NUMBERS // n))
+    for begin in range(0, len(points), size):
+        chunk = slice(begin, begin + size)
         start = random.random((n, 2 * len(points[chunk]))) - 0.5
         with np.errstate(all="ignore"):  # what overflows lies below the floor
             sigma[chunk], error[chunk] = _chunk(upper, lower, points[chunk], start.view(np.complex128), floor)
