@@ -225,36 +225,39 @@ class SpacingRatios:
     cosine_error: float
 
 
-def spacing_ratios(values: Any) -> SpacingRatios:
-    """`z = (nearest - lambda)/(next nearest - lambda)` of each of at least 3 complex numbers.
+def spacing_ratios(values: Any, *, where: Any = None) -> SpacingRatios:
+    """`z = (nearest - lambda)/(next nearest - lambda)` of each of at least 3 complex numbers, or of those that `where` marks.
 
     In the bulk of a Ginibre spectrum <|z|> is 0.739 and <cos arg z> -0.25, of independent points 2/3 and 0: the sign of
-    repulsion, without unfolding. Points at the edge bias the cosine towards 0, so give those of the bulk, and of a real
-    matrix those of the upper half plane. The errors treat the ratios as independent; neighbours share some. InputError for
-    fewer than 3 values, three that coincide, nan or infinity.
+    repulsion, without unfolding. All values are neighbours, but only marked ones have a ratio. Those at the edge bias the
+    cosine towards 0, and a real matrix has its spectrum twice: mark the bulk, and the upper half plane. The errors treat the
+    ratios as independent; neighbours share some. InputError for fewer than 3 values, none marked, three that coincide, nan or
+    infinity.
 
     >>> from opalgebra.analysis import spacing_ratios
-    >>> abs(spacing_ratios([0, 1, 4j]).ratios).tolist()[0]
-    0.25
+    >>> abs(spacing_ratios([0, 1, 4j], where=[True, False, False]).ratios).tolist()
+    [0.25]
 
     Sa, Ribeiro and Prosen, Phys. Rev. X 10 (2020) 021019.
     """
     values = array(values, name="values", axes=1).astype(np.complex128)
     if len(values) < 3:
         raise InputError(f"spacing ratios of {len(values)} values were asked; each needs two neighbours, so give at least 3")
-    plane = np.column_stack((values.real, values.imag))
-    near = spatial.cKDTree(plane).query(plane, k=3)[1]
-    others = np.array([[place for place in row if place != own][:2] for own, row in enumerate(near)])
-    first, second = (values[others[:, place]] - values for place in (0, 1))
+    marked = np.ones(len(values), bool) if where is None else np.asarray(where)
+    if marked.shape != values.shape or marked.dtype != bool or not marked.any():
+        raise InputError("where= marks which values have a ratio; give True or False for each, and True for one at least")
+    plane, places = np.column_stack((values.real, values.imag)), np.flatnonzero(marked)
+    near = spatial.cKDTree(plane).query(plane[places], k=3)[1]
+    others = np.array([[place for place in row if place != own][:2] for own, row in zip(places, near)])
+    first, second = (values[others[:, place]] - values[places] for place in (0, 1))
     if (second == 0).any():
-        own = int(np.argmax(second == 0))
+        own = places[int(np.argmax(second == 0))]
         raise InputError(f"three values coincide at {values[own]} (index {own}), without a spacing ratio; give simple values")
     ratios = first / second
     modulus, cosine = np.abs(ratios), np.cos(np.angle(ratios))
+    means, errors = ([float(f(part)) for part in (modulus, cosine)] for f in (np.mean, np.std))
     root = sqrt(len(ratios))
-    return SpacingRatios(
-        ratios, float(modulus.mean()), float(cosine.mean()), float(modulus.std()) / root, float(cosine.std()) / root
-    )
+    return SpacingRatios(ratios, means[0], means[1], errors[0] / root, errors[1] / root)
 
 
 def _ratio_of_sides(c: float) -> Fraction:
