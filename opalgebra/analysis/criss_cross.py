@@ -82,7 +82,7 @@ def distance_to_instability(A: Any, kind: str = "continuous") -> Reach:
     A = square(A)
     across: _Across = _Line() if kind == "continuous" else _Circle()
     values = np.linalg.eigvals(A)
-    rounding = rounding_of_search(A, unit)
+    rounding, least = rounding_of_search(A, unit), rounding_of_search(A, UNIT)
     edge = 0.0 if kind == "continuous" else 1.0
     outermost = values[np.argmax(across.height(values))]
     if across.height(outermost) >= edge:
@@ -92,7 +92,7 @@ def distance_to_instability(A: Any, kind: str = "continuous") -> Reach:
         sigmas = [_singular(A, across.point(edge, place))[0] for place in places]
         best, at = min(zip(sigmas, places))
         level = best * (1 - 1e-12)
-        crossings = across.crossings(A, edge, level) if level > rounding else np.empty(0)
+        crossings = across.crossings(A, edge, level) if level > least else np.empty(0)
         middles = across.middles(crossings)
         places = np.array([m for m in middles if _singular(A, across.point(edge, m))[0] < level])
         if not len(places):
@@ -184,7 +184,8 @@ def _farthest(A: Any, eps: float, across: _Across) -> Reach:
 
 
 def farthest(A: Array, eps: float, across: _Across, rounding: float) -> Reach:
-    """The search itself, on a checked matrix."""
+    """The search itself, on a checked matrix; rounding is that of its singular values."""
+    least = rounding_of_search(A, UNIT)
     values = np.linalg.eigvals(A)
     start = values[np.argmax(across.height(values))]
     best, place, slope = _outwards(A, eps, across, across.angle(start), across.height(start))
@@ -195,8 +196,8 @@ def farthest(A: Array, eps: float, across: _Across, rounding: float) -> Reach:
         gained = found[0] - best
         if gained > 0:
             best, place, slope = found
-        error = rounding / slope if slope > 0 else np.inf
-        if gained <= error:
+        if gained * slope <= least:
+            error = rounding / slope if slope > 0 else np.inf
             return Reach(float(best), across.point(best, place), float(error), bool(np.isfinite(error)))
     return Reach(float(best), across.point(best, place), float(gained), False)
 
