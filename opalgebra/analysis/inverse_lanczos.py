@@ -23,7 +23,7 @@ STEPS, NEWTON, CHUNK, NUMBERS, LEAF = 400, 40, 4096, 2**21, 12
 def smallest_singular_values(triangular: Array, points: Array, *, floor: float, seed: int = 0) -> tuple[Array, Array]:
     """sigma_min of `z - T` at points (m,), and its relative error by the residual; infinite where `STEPS` were too few.
 
-    floor: singular values below it are not distinguished from zero, and no further step is spent on them.
+    floor: positive; singular values below it are not distinguished from zero, and no further step is spent on them.
     """
     n = len(triangular)
     upper = np.ascontiguousarray(triangular, dtype=np.complex128)
@@ -40,10 +40,10 @@ def smallest_singular_values(triangular: Array, points: Array, *, floor: float, 
 
 
 def _chunk(upper: Array, lower: Array, points: Array, vector: Array, floor: float) -> tuple[Array, Array]:
-    n, limit = len(upper), 1 / max(floor, np.finfo(float).tiny ** 0.25) ** 2
+    n, limit = len(upper), 1 / floor**2
     sigma, error = np.full(len(points), np.nan), np.full(len(points), np.inf)
     distance = points[None] - np.diag(upper)[:, None]
-    distance[np.abs(distance) < floor] = floor or np.finfo(float).tiny ** 0.25
+    distance[np.abs(distance) < floor] = floor
     inverse = 1 / distance
     conjugate = inverse.conj()
     vector = vector / np.sqrt(_squares(vector))

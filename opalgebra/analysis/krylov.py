@@ -85,7 +85,7 @@ def arnoldi(A: LinearMap, dimension: int, seed: int = 0) -> tuple[Tensor, Array]
         length = moved.norm()
         if not torch.isfinite(length):
             raise InputError(f"the map gives nan or infinity after {place + 1} applications; mend it, or scale it down")
-        if length <= A.size**0.5 * UNIT * size or place + 1 == A.size:
+        if length <= LAMBDA * A.size**0.5 * UNIT * size or place + 1 == A.size:
             return known, projected[: place + 1, : place + 1].cpu().numpy()
         projected[place + 1, place] = length
         basis[:, place + 1] = moved / length

@@ -53,13 +53,14 @@ def pseudospectrum(A: Any, grid: Any = None, n: int = 100) -> Pseudospectrum:
     A = square(A)
     triangular = linalg.schur(A, output="complex")[0]
     norm = spectral_norm(A)
+    floor = max(UNIT * norm, float(np.finfo(float).tiny) ** 0.25)
     if grid is None:
         z, is_mirrored = box(A, n), not np.iscomplexobj(A)
     else:
         z, is_mirrored = grid_points(grid), False
     points = z[: (n + 1) // 2].ravel() if is_mirrored else z.ravel()
-    sigma, relative = smallest_singular_values(triangular, points, floor=UNIT * norm)
-    error = sigma * np.where(np.isfinite(relative), relative, 1.0) + rounding_of(A, points, unit)
+    sigma, relative = smallest_singular_values(triangular, points, floor=floor)
+    error = sigma * np.where(np.isfinite(relative), relative, 1.0) + rounding_of(A, points, unit) + floor
     converged = np.isfinite(relative)
     if is_mirrored:
         sigma, error, converged = (_mirrored(figures.reshape(-1, n), n) for figures in (sigma, error, converged))
