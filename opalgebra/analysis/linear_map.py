@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -42,7 +43,12 @@ def linear_map(given: Any, *, name: str = "matrix") -> LinearMap:
         return given
     device = given.device if isinstance(given, Tensor) else torch.device("cpu")
     matrix = torch.from_numpy(square(given, name=name)).to(device)
-    return LinearMap(len(matrix), lambda columns: matrix @ columns, lambda columns: matrix.mH @ columns, device, matrix.dtype)
+
+    def applied(to: Tensor, columns: Tensor) -> Tensor:
+        dtype = torch.promote_types(to.dtype, columns.dtype)
+        return to.to(dtype) @ columns.to(dtype)
+
+    return LinearMap(len(matrix), partial(applied, matrix), partial(applied, matrix.mH), device, matrix.dtype)
 
 
 def composed(maps: Sequence[LinearMap]) -> LinearMap:

@@ -141,7 +141,7 @@ def test_the_rounding_of_short_numbers_enters_the_errors():
 
 def test_an_eps_below_the_rounding_of_the_matrix_is_refused():
     assert analysis.pseudospectral_radius(REAL, 1e-9).value > 0
-    with pytest.raises(oa.InputError, match="eps=1.0e-09 lies below the rounding .* of A, where nothing can be told"):
+    with pytest.raises(oa.InputError, match=r"eps=1.0e-09 lies below the rounding .* of A, where nothing can be told"):
         analysis.pseudospectral_radius(REAL.astype(np.float32), 1e-9)
     for eps in (0, -1.0, np.nan, np.inf, True, "1"):
         with pytest.raises(oa.InputError, match="the eps of a pseudospectrum is a positive number"):

@@ -1,4 +1,4 @@
-"""Non-normality against brute force: dense scans, random perturbations, every singular value; and the bugs that these would find."""
+"""Non-normality against brute force: dense scans, random perturbations, every singular value; and bugs that these find."""
 
 from importlib import import_module
 
@@ -268,7 +268,7 @@ def test_no_point_of_a_scan_is_above_the_kreiss_constant(kind, n):
     values = np.diag(A)
     A = A - np.diag(values) + np.diag(0.8 * values / np.abs(values) if kind == "discrete" else -0.2 - np.abs(values))
     found = kreiss_constant(A, kind)
-    assert found.converged and 1 <= found.value
+    assert found.converged and found.value >= 1
     x, y = np.linspace(0.01, 4, 60), np.linspace(-np.pi, np.pi, 60) * (1 if kind == "discrete" else 1.5)
     z = ((1 + x) * np.exp(1j * y[:, None])) if kind == "discrete" else x + 1j * y[:, None]
     quotient = np.broadcast_to(x, z.shape) / scan(A, z)
@@ -333,15 +333,9 @@ def test_an_invariant_space_ends_the_krylov_space():
     np.testing.assert_allclose(np.sort(np.linalg.eigvals(projected).real), [0, 1, 2, 3], atol=1e-12)
 
 
-def test_planted_projection_on_the_square_part_of_h_is_found(monkeypatch):
-    """The square part of H has Ritz values where A has no spectrum: sigma would be zero there, below the true value."""
+def test_planted_residual_in_the_subspace_alone_is_found(monkeypatch):
+    """Within the subspace the vectors are exact: only the whole map knows what was left out."""
     smallest_of = krylov._smallest
-
-    def square(parts, z):
-        basis, moved, *_ = parts
-        restricted = basis.conj().T @ moved
-        return smallest_of([np.eye(len(restricted)), restricted], z)
-
-    monkeypatch.setattr(krylov, "_smallest", square)
+    monkeypatch.setattr(krylov, "_smallest", lambda parts, z: (smallest_of(parts, z)[0], np.zeros(len(z))))
     with pytest.raises(AssertionError):
         test_a_subspace_gives_upper_bounds_with_a_singular_value_within_the_error("real", 5)
