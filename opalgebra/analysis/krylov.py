@@ -47,7 +47,8 @@ def krylov_pseudospectrum(
     if not is_natural(dimension) or dimension < 1:
         raise InputError(f"dimension={dimension!r}: the dimension of a subspace is a positive natural number")
     operator = linear_map(A, name="A")
-    known, projected = arnoldi(operator, dimension if operator.adjoint is None else -(-dimension // 5), seed)
+    share = dimension if operator.adjoint is None or dimension >= operator.size else -(-dimension // 5)
+    known, projected = arnoldi(operator, share, seed)
     k = projected.shape[1]
     basis = known[:, :k]
     if operator.adjoint is not None and k < operator.size:
