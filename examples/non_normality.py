@@ -32,10 +32,8 @@ def page(name, prompt, layers):
     for layer in layers:
         found = analysis.krylov_pseudospectrum(analysis.dressed_layer(bound, layer), n=30, dimension=80)
         spectra[f"layer {layer}, dressed: $\\sigma_\\min(z - A)$"] = found
-        reach = found.z.real[found.sigma_min < 1].max()
-        print(
-            f"layer {layer}: eigenvalues to Re z = {found.eigenvalues.real.max():.1f}, the set of eps = 1 to {reach:.1f} at least"
-        )
+        rightmost, reach = found.eigenvalues.real.max(), found.z.real[found.sigma_min < 1].max()
+        print(f"layer {layer}: eigenvalues to Re z = {rightmost:.1f}, the set of eps = 1 to {reach:.1f} at least")
 
     exponents = analysis.model_exponents(bound, 6, draws=3)
     first, twins = exponents.own.exponents[0], exponents.baseline[:, 0]

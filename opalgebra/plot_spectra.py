@@ -30,17 +30,22 @@ def draw_pseudospectrum(axes: "Axes", result: Pseudospectrum, *, levels: Any = N
     """
     z, logs = result.z, np.log10(np.maximum(result.sigma_min, np.finfo(float).tiny))
     drawn = _levels(logs) if levels is None else sorted(levels)
-    lines = axes.contour(z.real, z.imag, logs, levels=drawn, cmap=SEQUENCE, linewidths=1)
-    figure: Any = axes.figure
-    bar = figure.colorbar(lines, ax=axes, pad=0.02, ticks=drawn[:: 1 + len(drawn) // 6])
-    bar.set_label(r"$\log_{10}\,\varepsilon$", fontsize=8)
-    bar.ax.tick_params(labelsize=7)
-    for collection in bar.ax.collections:
-        collection.set_linewidth(3)
+    if len(drawn):
+        lines = axes.contour(z.real, z.imag, logs, levels=drawn, cmap=SEQUENCE, linewidths=1)
+        if len(drawn) > 1:
+            _bar(axes, lines, r"$\log_{10}\,\varepsilon$", ticks=drawn[:: 1 + len(drawn) // 6])
     axes.plot(result.eigenvalues.real, result.eigenvalues.imag, ".", color="black", markersize=2.5)
     axes.set(xlabel=r"$\mathrm{Re}\,z$", ylabel=r"$\mathrm{Im}\,z$", aspect="equal")
     axes.set(xlim=(z.real.min(), z.real.max()), ylim=(z.imag.min(), z.imag.max()))
     _sized(axes)
+
+
+def _bar(axes: Any, of: Any, label: str, **options: Any) -> None:
+    bar = axes.figure.colorbar(of, ax=axes, pad=0.02, **options)
+    bar.set_label(label, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    for line in bar.ax.collections[:1] if options else ():
+        line.set_linewidth(3)
 
 
 def _levels(logs: Any) -> Any:
@@ -65,11 +70,10 @@ def draw_exponents(axes: "Axes", result: ModelExponents) -> None:
 
 
 def draw_heads(axes: "Axes", result: HeadSpectra) -> None:
-    """The moduli of each head's eigenvalues in decreasing order, a line a head coloured by its layer, on those of the ensemble."""
+    """The moduli of each head's eigenvalues in decreasing order, a line a head coloured by its layer, beside the ensemble."""
     moduli = -np.sort(-np.abs(result.eigenvalues), axis=-1)
     null = -np.sort(-np.abs(result.ensemble.eigenvalues), axis=-1)
     index = np.arange(1, moduli.shape[-1] + 1)
-    figure: Any = axes.figure
     import matplotlib
 
     colours = matplotlib.colormaps["cividis"]
@@ -81,9 +85,7 @@ def draw_heads(axes: "Axes", result: HeadSpectra) -> None:
     axes.set(xlabel="rank of the eigenvalue", ylabel=r"$|\lambda|\,\sqrt{d}\,/\,\|A\|_F$", yscale="log", ylim=(0.02, None))
     name = r"$W_O W_V$" if result.kind == "ov" else r"$W_Q^T W_K$"
     axes.set_title(f"{name}, every head", fontsize=8)
-    bar = figure.colorbar(matplotlib.cm.ScalarMappable(norm, colours), ax=axes, pad=0.02)
-    bar.set_label("layer", fontsize=8)
-    bar.ax.tick_params(labelsize=7)
+    _bar(axes, matplotlib.cm.ScalarMappable(norm, colours), "layer")
     _finish(axes)
 
 
