@@ -44,7 +44,7 @@ def _bar(axes: Any, of: Any, label: str, **options: Any) -> None:
     bar = axes.figure.colorbar(of, ax=axes, pad=0.02, **options)
     bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=7)
-    for line in bar.ax.collections[:1] if options else ():
+    for line in bar.ax.collections if options else ():
         line.set_linewidth(3)
 
 

@@ -49,7 +49,7 @@ def pseudospectral_abscissa(A: Any, eps: float) -> Reach:
 
     Burke, Lewis and Overton, IMA J. Numer. Anal. 23 (2003) 359.
     """
-    return _farthest(A, eps, _Line())
+    return _farthest(A, eps, Line())
 
 
 def pseudospectral_radius(A: Any, eps: float) -> Reach:
@@ -61,7 +61,7 @@ def pseudospectral_radius(A: Any, eps: float) -> Reach:
 
     Mengi and Overton, IMA J. Numer. Anal. 25 (2005) 648.
     """
-    return _farthest(A, eps, _Circle())
+    return _farthest(A, eps, Circle())
 
 
 def distance_to_instability(A: Any, kind: str = "continuous") -> Reach:
@@ -80,7 +80,7 @@ def distance_to_instability(A: Any, kind: str = "continuous") -> Reach:
         raise InputError(f"kind={kind!r} is not known; use 'continuous' or 'discrete'")
     unit = unit_of(A)
     A = square(A)
-    across: _Across = _Line() if kind == "continuous" else _Circle()
+    across: Across = Line() if kind == "continuous" else Circle()
     values = np.linalg.eigvals(A)
     rounding, least = rounding_of_search(A, unit), rounding_of_search(A, UNIT)
     edge = 0.0 if kind == "continuous" else 1.0
@@ -101,7 +101,7 @@ def distance_to_instability(A: Any, kind: str = "continuous") -> Reach:
 
 
 @final
-class _Line:
+class Line:
     """Vertical lines, searched outwards to the right."""
 
     def height(self, z: Any) -> Any:
@@ -130,7 +130,7 @@ class _Line:
 
 
 @final
-class _Circle:
+class Circle:
     """Circles around zero, searched outwards along rays."""
 
     def height(self, z: Any) -> Any:
@@ -161,7 +161,7 @@ class _Circle:
         return middles
 
 
-_Across = _Line | _Circle
+Across = Line | Circle
 
 
 def rounding_of_search(A: Array, unit: float) -> float:
@@ -169,7 +169,7 @@ def rounding_of_search(A: Array, unit: float) -> float:
     return float(LAMBDA * len(A) ** 0.5 * UNIT + (unit if unit > UNIT else 0.0)) * spectral_norm(A)
 
 
-def _farthest(A: Any, eps: float, across: _Across) -> Reach:
+def _farthest(A: Any, eps: float, across: Across) -> Reach:
     unit = unit_of(A)
     A = square(A)
     rounding = rounding_of_search(A, unit)
@@ -183,7 +183,7 @@ def _farthest(A: Any, eps: float, across: _Across) -> Reach:
     return farthest(A, float(eps), across, rounding)
 
 
-def farthest(A: Array, eps: float, across: _Across, rounding: float) -> Reach:
+def farthest(A: Array, eps: float, across: Across, rounding: float) -> Reach:
     """The search itself, on a checked matrix; rounding is that of its singular values."""
     least = rounding_of_search(A, UNIT)
     values = np.linalg.eigvals(A)
@@ -202,7 +202,7 @@ def farthest(A: Array, eps: float, across: _Across, rounding: float) -> Reach:
     return Reach(float(best), across.point(best, place), float(gained), False)
 
 
-def _outwards(A: Array, eps: float, across: _Across, place: float, least: float) -> tuple[float, float, float]:
+def _outwards(A: Array, eps: float, across: Across, place: float, least: float) -> tuple[float, float, float]:
     """The farthest height on a ray where sigma_min is eps, at least `least`; the place; the slope of sigma_min there."""
     origin, direction = across.ray(place)
     turned = (A - origin * np.eye(len(A))) / direction

@@ -56,7 +56,7 @@ class ModelExponents:
     baseline: Array
 
 
-def model_exponents(binding: Binding, k: int = 8, *, draws: int = 5, sweeps: int = 4, seed: int = 0) -> ModelExponents:
+def model_exponents(binding: Binding, k: int = 8, *, draws: int = 5, sweeps: int = 8, seed: int = 0) -> ModelExponents:
     """The k leading finite-depth exponents of a model's dressed product, beside those of Gaussian twins of it.
 
     Matrix-free: one sweep costs two passes over the stages with k + 4 states. Errors as `dressed_stages`.

@@ -6,6 +6,8 @@ itself, and for a singular product, there is none. A layer is 1 + V, not exp(V):
 layers is
 
     sum_i V_i + (1/2) sum over i > j of [V_i, V_j] - (1/2) sum_i V_i^2.
+
+Of a causal model the dressed product between two depths has a block for each token, the product of `token_blocks`.
 """
 
 from collections.abc import Sequence

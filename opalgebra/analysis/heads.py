@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from opalgebra.analysis.matrices import UNIT, Array, array
-from opalgebra.analysis.randommatrix import Seed, _generator, _size
+from opalgebra.analysis.randommatrix import Seed, checked_size, generator_of
 from opalgebra.errors import InputError
 from opalgebra.numeric.attention import Attention
 from opalgebra.numeric.binding import Binding
@@ -46,9 +46,9 @@ def product_ensemble(outer: int, inner: int, *, draws: int = 999, seed: Seed) ->
     >>> product_ensemble(8, 3, draws=19, seed=0).eigenvalues.shape
     (19, 3)
     """
-    random = _generator(seed)
+    random = generator_of(seed)
     for size, name in ((outer, "outer"), (inner, "inner"), (draws, "draws")):
-        _size(size, name)
+        checked_size(size, name)
     statistics, values = [], []
     for begin in range(0, draws, BATCH):
         count = min(BATCH, draws - begin)

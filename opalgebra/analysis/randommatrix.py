@@ -31,7 +31,7 @@ def ginibre(n: int, kind: str = "real", *, seed: Seed, variance: float | None = 
 
     Ginibre, J. Math. Phys. 6 (1965) 440.
     """
-    return _normal((n, n), kind, _generator(seed), _variance(variance, _size(n)))
+    return _normal((n, n), kind, generator_of(seed), _variance(variance, checked_size(n)))
 
 
 def elliptic(n: int, tau: float, *, seed: Seed) -> Array:
@@ -72,10 +72,10 @@ def gaussian_product(shapes: Sequence[tuple[int, int]], kind: str = "real", *, s
     """
     if not shapes or any(left[1] != right[0] for left, right in pairwise(shapes)):
         raise InputError(f"shapes={shapes!r} cannot be multiplied; each factor has as many columns as the next has rows")
-    random = _generator(seed)
+    random = generator_of(seed)
     product: Array | None = None
     for rows, columns in shapes:
-        factor = _normal((_size(rows), _size(columns)), kind, random, 1 / columns)
+        factor = _normal((checked_size(rows), checked_size(columns)), kind, random, 1 / columns)
         product = factor if product is None else product @ factor
     assert product is not None
     return product
@@ -88,7 +88,7 @@ def circular_law_moments(k: int) -> Array:
     >>> circular_law_moments(3)
     array([0.5       , 0.33333333, 0.25      ])
     """
-    return np.array([radial_moment(2 * power) for power in range(1, _size(k, "k") + 1)])
+    return np.array([radial_moment(2 * power) for power in range(1, checked_size(k, "k") + 1)])
 
 
 def radial_moment(power: float) -> float:
@@ -133,7 +133,7 @@ def ginibre_radius(n: int) -> SpectralRadiusLaw:
 
     Kostlan, Linear Algebra Appl. 162 (1992) 385.
     """
-    return SpectralRadiusLaw(_size(n))
+    return SpectralRadiusLaw(checked_size(n))
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def rider_edge(n: int) -> RadiusEdge:
     InputError where gamma is not positive, up to n of some hundreds; `ginibre_radius` is exact at every n, and at the width
     of a layer still differs from this. Rider, J. Phys. A 36 (2003) 3401.
     """
-    gamma = log(n) - 2 * log(log(n)) - log(2 * pi) if _size(n) > 1 else -np.inf
+    gamma = log(n) - 2 * log(log(n)) - log(2 * pi) if checked_size(n) > 1 else -np.inf
     if gamma <= 0:
         raise InputError(f"the edge expansion at n={n} was asked, but gamma is {gamma:.2f}; use ginibre_radius")
     return RadiusEdge(gamma, 1 + sqrt(gamma / (4 * n)), 1 / sqrt(4 * n * gamma))
@@ -162,13 +162,13 @@ def expected_real_eigenvalues(n: int) -> float:
 
     Edelman, Kostlan and Shub, J. Amer. Math. Soc. 7 (1994) 247.
     """
-    is_odd = _size(n) % 2
+    is_odd = checked_size(n) % 2
     return is_odd + sqrt(2) * float(sum(comb(2 * half, half) / 4**half for half in range(is_odd, n - 1, 2)))
 
 
 def all_real_probability(n: int) -> float:
     """The probability that all eigenvalues of a real Ginibre matrix are real, `2^{-n(n-1)/4}`. Edelman (1997)."""
-    return float(2.0 ** (-Fraction(_size(n) * (n - 1), 4)))
+    return float(2.0 ** (-Fraction(checked_size(n) * (n - 1), 4)))
 
 
 def marchenko_pastur_moments(c: float, k: int) -> Array:
@@ -181,7 +181,7 @@ def marchenko_pastur_moments(c: float, k: int) -> Array:
     array([ 1.,  2.,  5., 14., 42.])
     """
     ratio = _ratio_of_sides(c)
-    narayana = ([Fraction(comb(j, r) * comb(j - 1, r), r + 1) for r in range(j)] for j in range(1, _size(k, "k") + 1))
+    narayana = ([Fraction(comb(j, r) * comb(j - 1, r), r + 1) for r in range(j)] for j in range(1, checked_size(k, "k") + 1))
     return np.array([float(sum(number * ratio**r for r, number in enumerate(row))) for row in narayana])
 
 
@@ -210,8 +210,8 @@ def fuss_catalan_moments(factors: int, k: int) -> Array:
 
     Penson and Zyczkowski, Phys. Rev. E 83 (2011) 061118.
     """
-    s = _size(factors, "factors")
-    return np.array([float(comb((s + 1) * j, j) // (s * j + 1)) for j in range(1, _size(k, "k") + 1)])
+    s = checked_size(factors, "factors")
+    return np.array([float(comb((s + 1) * j, j) // (s * j + 1)) for j in range(1, checked_size(k, "k") + 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +266,8 @@ def _ratio_of_sides(c: float) -> Fraction:
     return Fraction(c)
 
 
-def _size(n: int, name: str = "n") -> int:
+def checked_size(n: int, name: str = "n") -> int:
+    """A positive natural number. InputError, by its name, for another."""
     if not is_natural(n) or n < 1:
         raise InputError(f"{name}={n!r} was asked; it is a positive natural number")
     return n
@@ -278,7 +279,8 @@ def _variance(variance: float | None, n: int) -> float:
     return 1 / n if variance is None else variance
 
 
-def _generator(seed: Seed) -> np.random.Generator:
+def generator_of(seed: Seed) -> np.random.Generator:
+    """A generator for an integer, or the one that is given."""
     return seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
 
 

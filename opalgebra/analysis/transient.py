@@ -9,12 +9,12 @@ the eigenvectors are three numbers; for [[0.9, 10], [0, 0.8]] they are 17.2, 26.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from scipy import optimize
 
-from opalgebra.analysis.criss_cross import _Circle, _Line, farthest, rounding_of_search
+from opalgebra.analysis.criss_cross import Circle, Line, farthest, rounding_of_search
 from opalgebra.analysis.matrices import UNIT, Array, spectral_norm, square, unit_of
 from opalgebra.errors import InputError
 
@@ -84,6 +84,7 @@ def transient_growth(A: Any, *, steps: int = 1000) -> TransientGrowth:
     return TransientGrowth(norms[k] - errors[k], upper, k, np.array(norms), np.array(errors))
 
 
+@final
 class _Power:
     """A power of a matrix as computed, and a bound, entry by entry, of how far it is from the exact one."""
 
@@ -152,7 +153,7 @@ def kreiss_constant(A: Any, kind: str = "discrete", *, tolerance: float = 0.05) 
     unit = unit_of(A)
     A = square(A)
     is_discrete = kind == "discrete"
-    across: Any = _Circle() if is_discrete else _Line()
+    across: Any = Circle() if is_discrete else Line()
     edge, rounding = (1.0 if is_discrete else 0.0), rounding_of_search(A, unit)
     values = np.linalg.eigvals(A)
     highest = across.height(values).max()

@@ -210,7 +210,7 @@ def test_refusals():
 @pytest.mark.slow
 def test_exponents_of_the_real_model_exceed_no_norm_and_differ_from_its_twins(smollm2):
     bound = oa.bind(smollm2, "The capital of France is")
-    found = model_exponents(bound, k=4, draws=3)
+    found = model_exponents(bound, k=4, draws=3, sweeps=12)
     assert found.own.converged.all()
     assert (found.own.exponents[0] > found.baseline[:, 0]).all()
     assert found.baseline.std(0).max() < 0.02

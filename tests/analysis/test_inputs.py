@@ -1,5 +1,8 @@
 """What every function of a matrix takes and refuses: NumPy or torch, short numbers upcast, and no array without a meaning."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -210,3 +213,13 @@ def test_other_wrong_arguments_are_refused(act, message):
     with pytest.raises(oa.InputError, match=message) as caught:
         act()
     assert "\n" not in str(caught.value)
+
+
+def test_without_scipy_the_lens_works_and_the_rest_says_what_to_install():
+    program = (
+        "import sys\nsys.modules['scipy'] = None\nfrom opalgebra import analysis\nanalysis.logit_lens\n"
+        "import opalgebra as oa\ntry:\n    analysis.henrici\nexcept oa.ModelError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    expected = "opalgebra.analysis.henrici needs scipy, which is not installed; run `pip install 'opalgebra[analysis]'`"
+    assert done.stdout.strip() == expected

@@ -204,7 +204,7 @@ def test_planted_search_that_never_leaves_its_line_is_found(monkeypatch):
     A = np.array([[0.1, 0, 0, 0], [0, -0.5 + 1j, 0, 0], [0, 0, 0, 5.0], [0, 0, 0, 0.05]]) + np.diag([0, 0, 2j, 2j])
     right = pseudospectral_abscissa(A, 0.1)
     assert right.at.imag > 1.5
-    monkeypatch.setattr(criss_cross._Line, "middles", lambda self, crossings: crossings[:0])
+    monkeypatch.setattr(criss_cross.Line, "middles", lambda self, crossings: crossings[:0])
     assert pseudospectral_abscissa(A, 0.1).value < right.value - 0.1
 
 
