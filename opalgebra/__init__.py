@@ -18,9 +18,9 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading, binding and recording
-    analysis                                what is asked of a bound model beyond its series
+    analysis                                non-normality, random matrices, growth; what is asked of a model beyond its series
     conformance, testing                    declared facts checked on functions of arrays; models checked; planted errors
-    plot, report, cli                       figures, documents, the command line
+    plot, plot_spectra, report, cli         figures, documents, the command line
 """
 
 import sys

@@ -23,8 +23,7 @@ def orders_figure(results: Mapping[str, Orders], *, position: int = -1) -> "Figu
 
     results: a label for each Orders. InputError for inputs with a batch axis, or without matplotlib.
     """
-    figure_class = _figure_class()
-    figure: Any = figure_class(figsize=(7.2, 3.0), layout="constrained")
+    figure: Any = figure_class()(figsize=(7.2, 3.0), layout="constrained")
     sizes, errors = figure.subplots(1, 2)
     for (label, result), colour, marker in zip(results.items(), COLOURS, MARKERS):
         if result.norms.ndim != 2:
@@ -52,7 +51,8 @@ def save_figure(figure: "Figure", path: str | Path) -> Path:
         return write_whole(path, lambda beside: figure.savefig(beside, metadata=undated.get(path.suffix)))
 
 
-def _figure_class() -> Any:
+def figure_class() -> Any:
+    """Matplotlib's Figure, which needs no display. InputError without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SLOW = ("resummation", "strongest_diagrams")
+SLOW = ("non_normality", "resummation", "strongest_diagrams")
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow, pytest.mark.models] if path.stem in SLOW else [])
     for path in sorted((Path(__file__).parent.parent / "examples").glob("*.py"))

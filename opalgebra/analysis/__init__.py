@@ -1,5 +1,11 @@
-"""What is asked of matrices, of series, of bases, and of a bound model beyond its series.
+"""What is asked of matrices, of series, of bases, and of a bound model beyond its series. Needs the `analysis` extra.
 
+    matrices, linear_map                        the arrays and linear maps that are taken
+    nonnormal, numerical_range, transient       how far from normal, what happens at once, what happens before the limit
+    pseudospectrum, criss_cross, krylov         pseudospectra on grids, how far they reach, and without a matrix
+    randommatrix, heads                         null models; every attention head against products of Gaussian factors
+    products, dressed                           growth exponents of ordered products; of the dressed stages of a model
+    collapse, saturation, generator             rank collapse, saturation along depth, logarithms of products
     lie                                         Lie series of matrices, with the error of what is cut off
     sequences                                   what every extrapolator is given and gives
     rational, borel_sums                        Pade approximants and Borel sums of power series
@@ -20,6 +26,23 @@ from types import ModuleType
 from typing import Any
 
 _HOMES = {
+    "linear_map": "LinearMap composed linear_map",
+    "nonnormal": "Eigenvalues HermitianParts eigenvalues henrici hermitian_parts",
+    "numerical_range": "NumericalRange numerical_range",
+    "pseudospectrum": "Pseudospectrum contours pseudospectrum",
+    "criss_cross": "Reach distance_to_instability pseudospectral_abscissa pseudospectral_radius",
+    "transient": "KreissConstant TransientGrowth kreiss_constant transient_growth",
+    "krylov": "krylov_pseudospectrum",
+    "randommatrix": "RadiusEdge SpacingRatios SpectralRadiusLaw Support all_real_probability circular_law circular_law_moments "
+    "elliptic elliptic_law expected_real_eigenvalues fuss_catalan_moments gaussian_product ginibre ginibre_radius "
+    "marchenko_pastur_moments marchenko_pastur_support radial_moment rider_edge spacing_ratios",
+    "heads": "Deviation HeadSpectra ProductEnsemble deviation head_spectra product_ensemble",
+    "products": "DepthExponents GinibreExponents LyapunovSpectrum depth_exponents ginibre_exponents lyapunov_spectrum "
+    "vector_growth",
+    "dressed": "ModelExponents dressed_layer dressed_stages gaussian_stages model_exponents token_blocks",
+    "collapse": "RankCollapse birkhoff collapse_bound dobrushin effective_rank rank_collapse rank_residual",
+    "saturation": "Saturation saturation",
+    "generator": "EffectiveGenerator effective_generator",
     "lie": "bch magnus",
     "strongest": "Strongest strongest_diagrams strongest_worldlines",
     "token_flow": "token_flow",

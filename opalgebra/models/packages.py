@@ -20,7 +20,8 @@ from opalgebra.errors import ModelError
 INSTALL = {
     "torch": "pip install 'opalgebra[torch]'",
     **dict.fromkeys(("transformers", "safetensors", "gguf", "accelerate"), "pip install 'opalgebra[models]'"),
-    "matplotlib": "pip install 'opalgebra[plot]'",
+    "scipy": "pip install 'opalgebra[analysis]'",
+    **dict.fromkeys(("matplotlib", "contourpy"), "pip install 'opalgebra[plot]'"),
     "pandas": "pip install 'opalgebra[tables]'",
 }
 """The command for each optional package."""
