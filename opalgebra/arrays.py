@@ -167,11 +167,25 @@ def solved(node: InverseOf, matrix: Array, *state: Array) -> Array:
 
 
 def exponential(node: Operator, matrix: Array) -> Array:
-    """The matrix exponential, where the library of the array has one. InputError where it has none."""
-    known = getattr(getattr(_namespace(matrix), "linalg", None), "matrix_exp", None)
+    """The matrix exponential: that of the library of the array, or for NumPy SciPy's. InputError where there is none."""
+    space = _namespace(matrix)
+    known = getattr(getattr(space, "linalg", None), "matrix_exp", None)
+    if known is None and getattr(space, "__name__", "") == "numpy":
+        known = _exponential_of_scipy(node)
     if known is None:
         raise InputError(f"{node} needs a matrix exponential, which {_make(matrix)} has none of; give the function exp by name")
     return known(matrix)
+
+
+def _exponential_of_scipy(node: Operator) -> Callable[[Array], Array]:
+    try:
+        from scipy.linalg import expm
+    except ModuleNotFoundError:
+        raise InputError(
+            f"{node} needs a matrix exponential, which for NumPy is SciPy's; run `pip install 'opalgebra[analysis]'`, or give the "
+            "function exp by name"
+        ) from None
+    return expm  # type: ignore[no-any-return]
 
 
 def traced(trace: TraceOf, size: Callable[..., int], matrix: Array) -> Array:

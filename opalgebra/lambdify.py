@@ -12,7 +12,7 @@ of its own, given for the node. Of matrices,
     inverse(A)        the solution of a linear system; a singular matrix is refused
     adjoint(A)        the conjugate transpose, of the standard inner product; transpose(A) without conjugation
     trace(A, ...)     the sum over the diagonal of these factors
-    function(f, A)    the value of a matrix function f, given by name; only exp is known, of PyTorch arrays
+    function(f, A)    the value of a matrix function f, given by name; exp is known of NumPy arrays with SciPy, and of PyTorch's
 
 and products and sums over an index are written out: give their lengths, and the symbols of coefficients, values by name.
 
