@@ -182,8 +182,8 @@ def _exponential_of_scipy(node: Operator) -> Callable[[Array], Array]:
         from scipy.linalg import expm
     except ModuleNotFoundError:
         raise InputError(
-            f"{node} needs a matrix exponential, which for NumPy is SciPy's; run `pip install 'opalgebra[analysis]'`, or give the "
-            "function exp by name"
+            f"{node} needs a matrix exponential, which for NumPy is SciPy's; run `pip install 'opalgebra[analysis]'`, or "
+            "give the function exp by name"
         ) from None
     return expm  # type: ignore[no-any-return]
 

@@ -472,8 +472,8 @@ def test_functions_of_matrices_are_given_by_name_and_exp_is_known():
 def test_without_scipy_the_exponential_of_an_array_of_numpy_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.linalg", None)
     assert refused(oa.InputError, lambda: lambdify(oa.function("exp", A))(A=a)) == (
-        "function(exp, A) needs a matrix exponential, which for NumPy is SciPy's; run `pip install 'opalgebra[analysis]'`, or give "
-        "the function exp by name"
+        "function(exp, A) needs a matrix exponential, which for NumPy is SciPy's; run `pip install 'opalgebra[analysis]'`, or "
+        "give the function exp by name"
     )
 
 

@@ -223,10 +223,3 @@ def test_without_scipy_the_lens_works_and_the_rest_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     expected = "opalgebra.analysis.henrici needs scipy, which is not installed; run `pip install 'opalgebra[analysis]'`"
     assert done.stdout.strip() == expected
-
-
-@pytest.mark.parametrize(("angle", "principal"), [(3.0, 3.0), (4.0, 4.0 - 2 * np.pi)])
-def test_the_generator_of_a_rotation_is_its_principal_angle(angle, principal):
-    rotation = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-    found = effective_generator([rotation])
-    assert np.allclose(found.generator, [[0.0, -principal], [principal, 0.0]], rtol=1e-12, atol=1e-12)

@@ -263,3 +263,10 @@ def test_to_second_order_the_logarithm_has_the_squares_of_the_layers():
 
 def test_names_of_the_package_are_those_of_the_modules():
     assert oa.analysis.lyapunov_spectrum is lyapunov_spectrum
+
+
+@pytest.mark.parametrize(("angle", "principal"), [(3.0, 3.0), (4.0, 4.0 - 2 * np.pi)])
+def test_the_generator_of_a_rotation_is_its_principal_angle(angle, principal):
+    rotation = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    found = effective_generator([rotation])
+    assert np.allclose(found.generator, [[0.0, -principal], [principal, 0.0]], rtol=1e-12, atol=1e-12)
