@@ -14,6 +14,17 @@ settings.register_profile("ci", deadline=None, derandomize=True, suppress_health
 settings.register_profile("deep", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+
+def pytest_collection_modifyitems(items):
+    """Tests of a GPU are skipped where there is none."""
+    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if on_gpu:
+        import torch
+
+        for item in on_gpu if not torch.cuda.is_available() else ():
+            item.add_marker(pytest.mark.skip(reason="no GPU"))
+
+
 PROMPT = "When Mary and John went to the store, John gave a drink to"
 
 
