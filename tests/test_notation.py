@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import torch
 from test_rendering import compile_with_pdflatex
 
 import opalgebra as oa
@@ -193,12 +194,22 @@ def test_the_cells_of_a_row_are_counted():
 class Found(Tabulated):
     value: float
     at: np.ndarray
+    long: torch.Tensor
+    root: complex
     converged: bool
+    left: None = None
 
 
 def test_a_record_without_a_table_of_its_own_shows_its_fields():
-    assert str(oa.table(Found(0.5, np.zeros((2, 3)), True))) == (
-        "           Found\nvalue      0.5\nat         2 x 3 float64\nconverged  True"
+    found = Found(0.5, np.array([[0.25, -1.0]]), torch.zeros(2, 4), 1.5 - 2j, True)
+    assert str(oa.table(found)) == (
+        "           Found\n"
+        "value      0.5\n"
+        "at         [[0.25, -1]]\n"
+        "long       2 x 4 float32\n"
+        "root       1.5-2j\n"
+        "converged  True\n"
+        "left"
     )
 
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from opalgebra.analysis.sequences import Array, numbers
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.models.load import Model, load
 from opalgebra.numeric.attention import Attention, Rotary
@@ -31,7 +32,7 @@ ROWS = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class Gram:
+class Gram(Tabulated):
     """The frame of a vocabulary. embedding: (vocabulary, features) in float64; spectrum: eigenvalues of the frame operator,
     descending.
     """
@@ -117,7 +118,7 @@ def gram(model: Any) -> Gram:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionKernel:
+class AttentionKernel(Tabulated):
     """kernel = symmetric + antisymmetric, float64 (features, features): `y_t^T kernel y_s` before the scaling, for a query at t
     and a key `distance` positions before it.
     """

@@ -18,12 +18,13 @@ from torch import Tensor
 
 from opalgebra.analysis.basis import attention_of
 from opalgebra.analysis.sequences import Array
+from opalgebra.display import Tabulated
 from opalgebra.numeric.attention import Attention
 from opalgebra.numeric.binding import Binding
 
 
 @dataclass(frozen=True, eq=False)
-class Channels:
+class Channels(Tabulated):
     """Figures for every pair of a head of one layer (first axis) and of another, or of the same.
 
     read, write (heads, heads, size): the cosines of the principal angles between the spaces, descending, 1 for a shared

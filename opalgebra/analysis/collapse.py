@@ -11,6 +11,7 @@ import numpy as np
 
 from opalgebra.analysis.heads import attentions
 from opalgebra.analysis.matrices import UNIT, Array, array, square, unit_of
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.binding import Binding
 
@@ -126,7 +127,7 @@ def collapse_bound(residual: float, layers: int, *, beta: float, gamma: float, s
 
 
 @dataclass(frozen=True, eq=False)
-class RankCollapse:
+class RankCollapse(Tabulated):
     """residual (stages + 1,): `||X - 1 x^T||_F / ||X||_F` of the state after each stage. rank (stages + 1,): its entropy rank.
 
     dobrushin (layers, heads): of every pattern. layers: their numbers, from 1.

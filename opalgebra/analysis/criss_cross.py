@@ -18,6 +18,7 @@ import numpy as np
 from scipy import linalg
 
 from opalgebra.analysis.matrices import UNIT, Array, spectral_norm, square, unit_of
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.roundoff import LAMBDA
 
@@ -27,7 +28,7 @@ NEAR = UNIT**0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Reach(Tabulated):
     """value: how far; at: a point where it is attained. error: rounding over the slope of sigma_min there, an estimate."""
 
     value: float

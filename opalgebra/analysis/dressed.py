@@ -18,6 +18,7 @@ from torch import Tensor
 from opalgebra.analysis.linear_map import LinearMap, composed
 from opalgebra.analysis.matrices import Array
 from opalgebra.analysis.products import DepthExponents, depth_exponents
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.attention import FrozenAttention
 from opalgebra.numeric.binding import Binding
@@ -49,7 +50,7 @@ def gaussian_stages(binding: Binding, *, seed: int, layer: int | None = None) ->
 
 
 @dataclass(frozen=True, eq=False)
-class ModelExponents:
+class ModelExponents(Tabulated):
     """own: of the model's dressed stages; per stage, as many as asked. baseline (draws, k): exponents of Gaussian twins."""
 
     own: DepthExponents

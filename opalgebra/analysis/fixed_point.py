@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from opalgebra.analysis.sequences import DOUBLE, Array, finite, numbers, relative_tolerance
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.scalar import is_natural
 
 
 @dataclass(frozen=True, eq=False)
-class FixedPoint:
+class FixedPoint(Tabulated):
     """x: the last state, of the kind and dtype of x0; residuals: |f_k| for every state, x0's first; converged: whether the last
     one is at most the tolerance times the first, or the rounding of x; steps: evaluations of g, len(residuals).
     """

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import linalg
 
 from opalgebra.analysis.matrices import UNIT, Array, spectral_norm, square
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.roundoff import LAMBDA
 
@@ -27,7 +28,7 @@ SMALL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class EffectiveGenerator:
+class EffectiveGenerator(Tabulated):
     """generator (n, n): the principal logarithm of the whole product, complex where it has to be; NaN where there is none.
 
     obstructions: how many eigenvalues of the product lie on the negative real axis or at zero, to rounding; a principal

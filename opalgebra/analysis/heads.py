@@ -16,6 +16,7 @@ import numpy as np
 
 from opalgebra.analysis.matrices import UNIT, Array, array
 from opalgebra.analysis.randommatrix import Seed, checked_size, generator_of
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.attention import Attention
 from opalgebra.numeric.binding import Binding
@@ -29,7 +30,7 @@ BATCH = 64
 
 
 @dataclass(frozen=True, eq=False)
-class ProductEnsemble:
+class ProductEnsemble(Tabulated):
     """Draws of a (d, k)(k, d) product of Gaussian factors: statistics (draws, 5), as STATISTICS; eigenvalues (draws, k)."""
 
     outer: int
@@ -60,7 +61,7 @@ def product_ensemble(outer: int, inner: int, *, draws: int = 999, seed: Seed) ->
 
 
 @dataclass(frozen=True, eq=False)
-class Deviation:
+class Deviation(Tabulated):
     """eigenvalues (..., k), in the unit of the module; statistics and p_values (..., 5), as STATISTICS; the ensemble."""
 
     eigenvalues: Array
@@ -81,7 +82,7 @@ def deviation(left: Any, right: Any, ensemble: ProductEnsemble) -> Deviation:
 
 
 @dataclass(frozen=True, eq=False)
-class HeadSpectra:
+class HeadSpectra(Tabulated):
     """kind: "ov" or "qk". layers (layers,): their numbers, from 1. eigenvalues (layers, heads, k), statistics and p_values
     (layers, heads, 5), heads from 0; ensemble: the draws that all of them are compared with.
     """

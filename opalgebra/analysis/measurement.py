@@ -26,13 +26,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.binding import Binding
 from opalgebra.series import Counting
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
+class Measurement(Tabulated):
     """What the model says at one position; float64 NumPy, with a leading batch axis for an input of token ids.
 
     probabilities (vocabulary,): of the next token, any soft cap included. entropy: theirs, in nats. logits (vocabulary,):

@@ -11,10 +11,11 @@ import numpy as np
 from scipy import linalg
 
 from opalgebra.analysis.matrices import UNIT, Array, spectral_norm, square, unit_of
+from opalgebra.display import Tabulated
 
 
 @dataclass(frozen=True, eq=False)
-class HermitianParts:
+class HermitianParts(Tabulated):
     """`A = hermitian + antihermitian`; ratio is `||antihermitian||_F / ||A||_F`, between 0 and 1, and 0 for a zero matrix."""
 
     hermitian: Array
@@ -55,7 +56,7 @@ def henrici(A: Any) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Eigenvalues:
+class Eigenvalues(Tabulated):
     """values (n,), complex, by decreasing modulus; conditions (n,) at least 1, infinite where left and right vectors are
     orthogonal; error (n,): how far rounding of A moves each value, to first order; converged (n,): whether that order is valid.
     """

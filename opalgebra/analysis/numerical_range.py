@@ -12,6 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from opalgebra.analysis.matrices import UNIT, Array, spectral_norm, square, unit_of
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 
 LEVEL = 1e-12
@@ -20,7 +21,7 @@ STEPS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class NumericalRange:
+class NumericalRange(Tabulated):
     """boundary (points,): complex points of the boundary, anticlockwise. radius: numerical radius, with its error. abscissa."""
 
     boundary: Array

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from opalgebra.analysis.linear_map import LinearMap, check_sizes, linear_map, random_frame
 from opalgebra.analysis.matrices import UNIT, Array
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.roundoff import LAMBDA
 from opalgebra.scalar import is_natural
@@ -31,7 +32,7 @@ NARROW = float(np.log(1e3))
 
 
 @dataclass(frozen=True, eq=False)
-class LyapunovSpectrum:
+class LyapunovSpectrum(Tabulated):
     """exponents (k,): per factor, in natural logarithms, not ordered where they are not resolved. error (k,): standard errors
     by means of blocks, infinite for fewer than 4 factors. converged (k,): whether both halves of the product agree within
     4 of them. factors: how many were counted.
@@ -83,7 +84,7 @@ def lyapunov_spectrum(matrices: Iterable[Any], k: int | None = None, *, discard:
 
 
 @dataclass(frozen=True, eq=False)
-class DepthExponents:
+class DepthExponents(Tabulated):
     """log_singular_values (k,), decreasing; exponents (k,): the same per factor. error (k,), of the logarithms: the last
     change, and an estimate of rounding. converged (k,): whether the error is within the tolerance that was asked.
     """
@@ -132,7 +133,7 @@ def depth_exponents(
 
 
 @dataclass(frozen=True, eq=False)
-class GinibreExponents:
+class GinibreExponents(Tabulated):
     """exponents (d,): the Lyapunov exponents of products of Ginibre matrices. variances (d,): of one factor's share in each."""
 
     exponents: Array

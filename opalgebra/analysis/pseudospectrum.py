@@ -13,6 +13,7 @@ from scipy import linalg
 
 from opalgebra.analysis.inverse_lanczos import smallest_singular_values
 from opalgebra.analysis.matrices import UNIT, Array, array, spectral_norm, square, unit_of
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.roundoff import LAMBDA
 
@@ -20,7 +21,7 @@ MARGIN = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Pseudospectrum:
+class Pseudospectrum(Tabulated):
     """z: the points, of the shape of the grid, rows of constant imaginary part. sigma_min: `sigma_min(z - A)` at each.
 
     error: absolute, what the iteration left and the rounding of the Schur form together; converged: whether the iteration

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import integrate, optimize, spatial, special
 
 from opalgebra.analysis.matrices import Array, array
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.scalar import is_natural
 
@@ -104,7 +105,7 @@ def circular_law(radius: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class SpectralRadiusLaw:
+class SpectralRadiusLaw(Tabulated):
     """The largest modulus of an eigenvalue of a complex Ginibre matrix, exact at every n: `P(r) = prod_k P(k, n r^2)`."""
 
     n: int
@@ -137,7 +138,7 @@ def ginibre_radius(n: int) -> SpectralRadiusLaw:
 
 
 @dataclass(frozen=True)
-class RadiusEdge:
+class RadiusEdge(Tabulated):
     """The spectral radius is about `centre + scale * G` with G of Gumbel's law."""
 
     gamma: float
@@ -186,7 +187,7 @@ def marchenko_pastur_moments(c: float, k: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Support:
+class Support(Tabulated):
     """lower and upper: the ends of the continuous part; atom: the share of zeros."""
 
     lower: float
@@ -215,7 +216,7 @@ def fuss_catalan_moments(factors: int, k: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class SpacingRatios:
+class SpacingRatios(Tabulated):
     """ratios (values,): complex; mean_modulus and mean_cosine with statistical errors, the ratios taken as independent."""
 
     ratios: Array

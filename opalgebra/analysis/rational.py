@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from opalgebra.analysis.sequences import DOUBLE, Array, floats, members
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.scalar import is_natural
 
@@ -24,7 +25,7 @@ TOLERANCE = 1e-14 / DOUBLE
 
 
 @dataclass(frozen=True, eq=False)
-class Pade:
+class Pade(Tabulated):
     """p(z) / q(z). p, q: coefficients, ascending, q[0] = 1, `Fraction`s where the series was exact; type: their degrees."""
 
     p: Array

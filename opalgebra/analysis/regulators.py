@@ -21,6 +21,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.attention import Attention, FrozenAttention
 from opalgebra.numeric.binding import Binding
@@ -43,7 +44,7 @@ REGULATORS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Regulated:
+class Regulated(Tabulated):
     """A model with one regulator changed, at one input. Float64 NumPy; a leading batch axis for an input of token ids.
 
     norms (orders, tokens): |y_n| / |x_L|; condition (tokens,): sum of norms over norm of the sum; residual (tokens,):

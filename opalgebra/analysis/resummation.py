@@ -31,13 +31,14 @@ from opalgebra.analysis.sequences import (
     sizes,
 )
 from opalgebra.analysis.transforms import aitken_trail, levin_trail, richardson_trail
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.orders import Orders
 from opalgebra.scalar import is_natural
 
 
 @dataclass(frozen=True, eq=False)
-class Resummation:
+class Resummation(Tabulated):
     """value and partial_sum: of the same terms, in the shape of a term, (tokens, features) for the orders of a model.
 
     error, noise: what is estimated of the distance from the sum, and of the share of rounding in it; partial_error: the same of
@@ -93,7 +94,7 @@ class Resummation:
 
 
 @dataclass(frozen=True, eq=False)
-class Recovery:
+class Recovery(Tabulated):
     """How far resummation and partial sums of 1, 2, ... orders are from the exact sum, relatively: `orders`, `deviations` and
     `partial_deviations` have one entry for each number of orders.
     """

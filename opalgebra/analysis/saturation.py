@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from opalgebra.analysis.matrices import Array, array
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.binding import Binding
 
 
 @dataclass(frozen=True, eq=False)
-class Saturation:
+class Saturation(Tabulated):
     """Row s belongs to the state after stage s. step (stages,): `||x_s - x_{s-1}|| / ||x_{s-1}||`. turn (stages,): the angle
     between the two, in radians. to_end (stages + 1,): the angle to the last state. entropy (stages + 1,): of the logit
     lens, in nats; None without a read-out. A text gives a leading axis of tokens, ids one of rows too; padded tokens are

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 
 Array = np.ndarray[Any, Any]
@@ -33,7 +34,7 @@ DOUBLE = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(Tabulated):
     """A limit. value: as the members are; error: what is estimated of its distance from the limit, in the norm (absolute value)
     of a member; noise: the share of rounding in it; terms: how many members the value rests on.
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from opalgebra.analysis.token_flow import readout_name, token_flow, token_texts
 from opalgebra.diagram import Diagram
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Operator
 from opalgebra.numeric.binding import Binding
@@ -28,7 +29,7 @@ Candidate = tuple[float, int, Any]
 
 
 @dataclass(frozen=True)
-class Strongest:
+class Strongest(Tabulated):
     """The strongest of an order, by the size of what each contributes to a logit, or a difference of two, at the last token.
 
     contributions: of each; total: of all of the order, `R.logits(...).orders[order]`; absolute: the sum of the sizes of all;

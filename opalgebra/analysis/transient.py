@@ -16,6 +16,7 @@ from scipy import optimize
 
 from opalgebra.analysis.criss_cross import Circle, Line, farthest, rounding_of_search
 from opalgebra.analysis.matrices import UNIT, Array, spectral_norm, square, unit_of
+from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 
 SQUARINGS = 60
@@ -23,7 +24,7 @@ EXACT = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
-class TransientGrowth:
+class TransientGrowth(Tabulated):
     """lower <= sup_k ||A^k|| <= upper, over k from 0; k: the power whose norm is lower. norms (steps + 1,): ||A^k||, as far as
     computed, and error (steps + 1,) of each. upper is infinite when no bound was found, and then nothing is known above.
     """
@@ -120,7 +121,7 @@ def _is_integer(values: Array) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class KreissConstant:
+class KreissConstant(Tabulated):
     """value: attained at the point `at`, infinite where A is not stable; the constant lies in [value, value + error]. At 1,
     which is its least value, `at` is infinite: it is approached far away.
     """

@@ -7,6 +7,7 @@ import html as markup
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import singledispatch
+from math import prod
 from typing import Any, final
 
 from opalgebra.display import Tabulated
@@ -14,6 +15,7 @@ from opalgebra.errors import InputError
 from opalgebra.render.escaping import escape
 
 Cell = str | int | float | None
+_SHOWN, _LONGEST = 6, 60
 
 
 @final
@@ -125,11 +127,18 @@ def _(value: Table) -> Table:
 
 
 def _summary(value: Any) -> Cell:
-    """A number or text itself, an array by its shape and range, anything else by its type."""
-    if value is None or isinstance(value, str | int | float):
-        return value if not isinstance(value, bool) else str(value)
-    shape = getattr(value, "shape", None)
-    if shape is not None and hasattr(value, "dtype"):
-        size = " x ".join(map(str, shape)) or "scalar"
-        return f"{size} {value.dtype}".replace("torch.", "")
-    return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
+    """A number or text itself, a long array by its shape and dtype, anything else by its text, cut off."""
+    if hasattr(value, "tolist") and hasattr(value, "shape"):
+        if 0 in value.shape or prod(value.shape) > _SHOWN:
+            return f"{' x '.join(map(str, value.shape))} {value.dtype}".replace("torch.", "")
+        return _shown(value.tolist())
+    if value is None or isinstance(value, str | float) or type(value) is int:
+        return value
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    text = f"{value:.3g}" if isinstance(value, float | complex) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
