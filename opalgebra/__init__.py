@@ -23,10 +23,9 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     plot, plot_spectra, report, cli         figures, documents, the command line
 """
 
-import sys
-from importlib import import_module
-from types import ModuleType
 from typing import Any
+
+from opalgebra.lazy import homes, resolved
 
 __version__ = "0.1.0"
 
@@ -94,34 +93,13 @@ _HOMES = {
     "opalgebra.render.terminal": "terminal",
     "opalgebra.render.axes": "draw",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_HOME = homes(__name__, _HOMES)
 _PARTS = ("analysis", "testing")
 __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME and name not in _PARTS:
-        raise AttributeError(f"module 'opalgebra' has no attribute {name!r}")
-    try:
-        value = import_module(f"opalgebra.{name}") if name in _PARTS else getattr(import_module(_HOME[name]), name)
-    except ModuleNotFoundError as error:
-        refusal = import_module("opalgebra.models.packages").absent(f"opalgebra.{name}", error)
-        if refusal is None:
-            raise
-        raise refusal from error
-    globals()[name] = value
-    return value
-
-
-class _Package(ModuleType):
-    """A package whose public names win over its submodules: `expand` is the function, also once its module is loaded."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _HOME or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    return resolved(__name__, {**_HOME, **dict.fromkeys(_PARTS)}, name)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ from opalgebra.numeric.verify import Report, verify
 from opalgebra.plot import orders_figure, save_figure
 from opalgebra.render.document import Document, document
 from opalgebra.render.escaping import escape
-from opalgebra.render.latex import series_legend
+from opalgebra.render.series_latex import series_legend
 from opalgebra.render.table import Formula, Table
 
 PROMPT = "When Mary and John went to the store, John gave a drink to"

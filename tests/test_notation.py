@@ -15,7 +15,7 @@ from test_rendering import compile_with_pdflatex
 import opalgebra as oa
 from opalgebra.display import Tabulated
 from opalgebra.render import notation as letters
-from opalgebra.render.latex import series_legend
+from opalgebra.render.series_latex import series_legend
 from opalgebra.render.table import tabular
 
 V = oa.family("V", kind="linear")
@@ -62,7 +62,9 @@ def test_a_series_and_its_legend_share_a_notation():
     S = oa.transformer(2).dyson(counting="attention")
     formula, legend = oa.latex(S, notation=hats), series_legend(S, notation=hats)
     assert r"\hat{\bar{V}}^{(s_{k})} \cdots \hat{\bar{V}}^{(s_{2})}" in formula
-    assert r"$\hat{\bar{V}}^{(s)} = \hat{V}^{(s)}\langle x_{s-1}\rangle$" in legend
+    assert r"$\hat{\bar{V}}^{(s)} = \hat{V}^{(s)}\langle x^{(s-1)}\rangle$" in legend
+    assert formula.startswith("x^{(4)} = ")
+    assert r"v^{(s_{1})}" in formula and "$w^{(r)}$" in legend and r"U(s, 0)\,x^{(0)}" in legend
     assert r"\hat{\bar{U}}^{(a)}\cdots\hat{\bar{U}}^{(b+1)}" in legend
 
 

@@ -19,8 +19,9 @@ from opalgebra.expand import expand
 from opalgebra.expr import Compose, Dressed, Source, linear_combination, postorder
 from opalgebra.render.document import display, document
 from opalgebra.render.escaping import escape
-from opalgebra.render.latex import latex, series_legend
+from opalgebra.render.latex import latex
 from opalgebra.render.lines import broken
+from opalgebra.render.series_latex import series_legend
 from opalgebra.render.table import Formula, Table
 from opalgebra.render.text import text, unicode
 from opalgebra.render.writing import name_backgrounds, sorted_terms
@@ -260,12 +261,12 @@ def test_an_architecture_is_an_ordered_product_with_its_direction(architecture, 
 def test_a_complete_series_in_latex():
     S = oa.transformer(2).dyson()
     assert latex(S) == (
-        r"x_{4} = x_0 + \sum_{k=1}^{4}\;\sum_{1 \le s_1 < \cdots < s_k \le 4} "
-        r"\bar{V}_{s_{k}} \cdots \bar{V}_{s_{2}} \bigl(\bar{V}_{s_{1}} x_0 + v_{s_1}\bigr)"
+        r"x_{4} = x_{0} + \sum_{k=1}^{4}\;\sum_{1 \le s_1 < \cdots < s_k \le 4} "
+        r"\bar{V}_{s_{k}} \cdots \bar{V}_{s_{2}} \bigl(\bar{V}_{s_{1}} x_{0} + v_{s_{1}}\bigr)"
     )
     assert series_legend(S) == (
         r"Here $\bar{V}_{s} = V_{s}\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by the state before it, "
-        r"and $v_s$ its source."
+        r"and $v_{s}$ its source."
     )
 
 
@@ -273,9 +274,10 @@ def test_a_series_with_a_resummed_part_in_latex():
     S = oa.transformer(2).dyson(counting="attention")
     assert latex(S) == (
         r"x_{4} = X(4) + \sum_{k=1}^{2}\;\sum_{1 \le s_1 < \cdots < s_k \le 4} "
-        r"U(4, s_k)\,\bar{V}_{s_{k}} \cdots \bar{V}_{s_{2}}\, U(s_2 - 1, s_1) \bigl(\bar{V}_{s_{1}} X(s_1 - 1) + v_{s_1}\bigr)"
+        r"U(4, s_k)\,\bar{V}_{s_{k}} \cdots \bar{V}_{s_{2}}\, U(s_2 - 1, s_1) "
+        r"\bigl(\bar{V}_{s_{1}} X(s_1 - 1) + v_{s_{1}}\bigr)"
     )
-    assert series_legend(S).endswith(r"$X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$.")
+    assert series_legend(S).endswith(r"$X(s) = U(s, 0)\,x_{0} + \sum_{r \le s} U(s, r)\,w_{r}$.")
 
 
 def test_a_series_whose_lines_pass_norms_has_propagators_even_when_all_is_counted():
@@ -283,14 +285,14 @@ def test_a_series_whose_lines_pass_norms_has_propagators_even_when_all_is_counte
     assert latex(S).startswith(r"x_{2} = X(2) + \sum_{k=1}^{2}")
     assert series_legend(S) == (
         r"Here $\bar{V}_{s} = V_{s}\langle x_{s-1}\rangle$ is the counted part of stage $s$, dressed by what it reads, norms "
-        r"included, and $v_s$ its source; $\bar{U}_{r}$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its "
-        r"source, $U(a, b) = \bar{U}_{a}\cdots\bar{U}_{b+1}$, and $X(s) = U(s, 0)\,x_0 + \sum_{r \le s} U(s, r)\,w_r$."
+        r"included, and $v_{s}$ its source; $\bar{U}_{r}$ is stage $r$ where nothing counted is chosen, dressed, and $w_{r}$ "
+        r"its source, $U(a, b) = \bar{U}_{a}\cdots\bar{U}_{b+1}$, and $X(s) = U(s, 0)\,x_{0} + \sum_{r \le s} U(s, r)\,w_{r}$."
     )
 
 
 def test_a_truncated_series_claims_no_equality():
-    assert latex(oa.transformer(2).dyson(order=2)).startswith(r"x_{4} \approx x_0 + \sum_{k=1}^{2}")
-    assert latex(oa.transformer(2).dyson(order=4)).startswith("x_{4} = x_0")
+    assert latex(oa.transformer(2).dyson(order=2)).startswith(r"x_{4} \approx x_{0} + \sum_{k=1}^{2}")
+    assert latex(oa.transformer(2).dyson(order=4)).startswith("x_{4} = x_{0}")
 
 
 @pytest.mark.parametrize("value", [3, "text", None, [A]])

@@ -20,10 +20,9 @@
 Names are resolved on first use. Arrays are NumPy's or torch's; results are frozen, with NumPy arrays in float64.
 """
 
-import sys
-from importlib import import_module
-from types import ModuleType
 from typing import Any
+
+from opalgebra.lazy import homes, resolved
 
 _HOMES = {
     "linear_map": "LinearMap composed linear_map",
@@ -59,33 +58,12 @@ _HOMES = {
     "regulators": "REGULATORS Regulated regulated",
     "measurement": "Measurement frozen_logits logit_lens measurement",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_HOME = homes(__name__, {f"{__name__}.{module}": names for module, names in _HOMES.items()})
 __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'opalgebra.analysis' has no attribute {name!r}")
-    try:
-        value = getattr(import_module(f"opalgebra.analysis.{_HOME[name]}"), name)
-    except ModuleNotFoundError as error:
-        refusal = import_module("opalgebra.models.packages").absent(f"opalgebra.analysis.{name}", error)
-        if refusal is None:
-            raise
-        raise refusal from error
-    globals()[name] = value
-    return value
-
-
-class _Package(ModuleType):
-    """A package whose public names win over its submodules: `saturation` is the function, also once its module is loaded."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _HOME or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    return resolved(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:

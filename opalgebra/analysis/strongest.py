@@ -6,6 +6,7 @@ whole order, which no truncation touches, is `R.logits(token, minus).orders[orde
 """
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +64,7 @@ def strongest_diagrams(
     InputError for several prompts, a model without an unembedding, or attention that is not counted; LimitError for an order
     whose halves take too much memory: work grows with the number of halves, which have order // 2 vertices at most.
     """
-    series, covector = _asked(binding, token, minus, order, counting, number)
-    found = _Largest(number)
-    with torch.no_grad(), full_precision():
-        for meeting in meetings(binding, series, order, covector):
-            found.see_diagrams(meeting)
+    series, found = _searched(binding, token, minus, order, counting, number, _Largest.see_diagrams)
     candidates = found.best()
     resolved = [token_flow(binding, Diagram(_term(series, *term)), token, minus=minus) for _, _, term in candidates]
     return found.result(resolved, candidates)
@@ -86,11 +83,7 @@ def strongest_worldlines(
 
     Arguments and errors as `strongest_diagrams`.
     """
-    series, covector = _asked(binding, token, minus, order, counting, number)
-    found = _Largest(number)
-    with torch.no_grad(), full_precision():
-        for meeting in meetings(binding, series, order, covector):
-            found.see_worldlines(meeting)
+    series, found = _searched(binding, token, minus, order, counting, number, _Largest.see_worldlines)
     candidates = found.best()
     name, texts = readout_name(token, minus), token_texts(binding)
     resolved = []
@@ -98,18 +91,6 @@ def strongest_worldlines(
         diagram, hops = _worldline(series, before, after, meets, value)
         resolved.append(TokenDiagram(diagram, texts, hops, binding.T.causal, name))
     return found.result(resolved, candidates)
-
-
-def _asked(
-    binding: Binding, token: str | int, minus: str | int | None, order: int, counting: Counting, number: int
-) -> tuple[Series, Tensor]:
-    if not isinstance(binding, Binding):
-        raise InputError(f"{type(binding).__name__} is no bound model; bind one at an input")
-    if not is_natural(number) or number == 0:
-        raise InputError(f"number={number!r}: the strongest of an order are a positive number of them")
-    series = binding.T.dyson(counting=counting)
-    series.count(order)
-    return series, readout_covector(binding, token, minus)
 
 
 class _Largest:
@@ -159,6 +140,29 @@ class _Largest:
     def result(self, diagrams: list[TokenDiagram], candidates: list[Candidate]) -> Strongest:
         values = tuple(value for value, _, _ in candidates)
         return Strongest(tuple(diagrams), values, self.total, self.absolute, self.count)
+
+
+def _searched(
+    binding: Binding,
+    token: str | int,
+    minus: str | int | None,
+    order: int,
+    counting: Counting,
+    number: int,
+    see: Callable[[_Largest, Meeting], None],
+) -> tuple[Series, _Largest]:
+    """The series, and what is largest in all meetings of its halves."""
+    if not isinstance(binding, Binding):
+        raise InputError(f"{type(binding).__name__} is no bound model; bind one at an input")
+    if not is_natural(number) or number == 0:
+        raise InputError(f"number={number!r}: the strongest of an order are a positive number of them")
+    series, found = binding.T.dyson(counting=counting), _Largest(number)
+    series.count(order)
+    covector = readout_covector(binding, token, minus)
+    with torch.no_grad(), full_precision():
+        for meeting in meetings(binding, series, order, covector):
+            see(found, meeting)
+    return series, found
 
 
 def _grouped(values: Tensor, names: list[Any], axis: int) -> tuple[Tensor, list[Any]]:

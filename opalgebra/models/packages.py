@@ -31,7 +31,7 @@ NEEDS_MODELS = f"needs transformers, safetensors and gguf; run `{INSTALL['gguf']
 def absent(asked: str, error: ModuleNotFoundError) -> ModelError | None:
     """What to say of an optional package that was not found; None when it is none of these."""
     package = (error.name or "").partition(".")[0]
-    command = INSTALL.get("torch" if package == "numpy" else package)
+    command = INSTALL.get(package)
     return ModelError(f"{asked} needs {package}, which is not installed; run `{command}`") if command else None
 
 

@@ -13,7 +13,7 @@ from opalgebra.derivation import Chain
 from opalgebra.derivation import derivation as proof_lines
 from opalgebra.display import Drawn, Tabulated
 from opalgebra.errors import InputError
-from opalgebra.expr import Atom, Compose, Index, Operator, Sum
+from opalgebra.expr import Atom, Compose, Operator, Sum
 from opalgebra.facts import (
     Adjoint,
     Causal,
@@ -37,6 +37,7 @@ from opalgebra.powers import Coefficients
 from opalgebra.prove import Calculation
 from opalgebra.render.lines import WIDTH, broken, visible
 from opalgebra.render.notation import PLAIN, Notation, check_notation, index, name, polynomial, scalar, symbol_name, upright
+from opalgebra.render.series_latex import architecture_formula, series_formula
 from opalgebra.render.table import table, tabular
 from opalgebra.render.text import between, every_index, member, source_name, traced_names
 from opalgebra.render.tikz import tikz
@@ -54,10 +55,8 @@ from opalgebra.render.writing import (
     write_series,
     write_stated,
 )
-from opalgebra.scalar import Polynomial, Scalar, symbol
+from opalgebra.scalar import Polynomial, symbol
 from opalgebra.series import Series
-from opalgebra.space import Kind
-from opalgebra.stage import Stage
 from opalgebra.tensor import Tensor
 from opalgebra.trace import TraceOf
 
@@ -329,52 +328,12 @@ def _(value: Fact, style: Style, notation: Notation) -> str:
 
 @_latex.register
 def _(value: Architecture, style: Style, notation: Notation) -> str:
-    layer = "".join(_stage(stage, notation, value.heads) for stage in reversed([s for s in value.stages if s.layer == 1]))
-    return rf"\mathop{{\overleftarrow{{\prod}}}}\limits_{{l=1}}^{{{value.layers}}}\,{layer}"
-
-
-def _stage(stage: Stage, notation: Notation, heads: int | None) -> str:
-    """A stage of layer l."""
-
-    def member(atom: Atom, *indices: str) -> str:
-        return name(notation, atom.base, tuple(map(symbol, ("l", *indices))), is_operator=True)
-
-    parts = []
-    for branch in stage.branches:
-        vertex = member(branch.vertices[0])
-        if heads is not None and branch.kind == Kind.ATTENTION:
-            vertex = rf"{{\textstyle\sum_{{h=0}}^{{{heads - 1}}}}} {member(branch.vertices[0], 'h')}"
-            if branch.bias is not None:
-                vertex = rf"\bigl({vertex} + {member(branch.bias)}\bigr)"
-        around = [member(norm) if norm else "" for norm in (branch.after, branch.before)]
-        parts.append(r"\,".join(filter(None, [around[0], vertex, around[1]])))
-    line = "" if stage.after is None else rf"{member(stage.after)}\,"
-    return f"{line}({notation.identity} + {' + '.join(parts)})"
+    return architecture_formula(value, notation)
 
 
 @_latex.register
 def _(value: Series, style: Style, notation: Notation) -> str:
-    """The series with its ordered sums unexpanded; see `series_legend` for the symbols."""
-    n = len(value.stages)
-    first, second, last = (_counted(notation, f"s_{mark}") for mark in ("1", "2", "k"))
-    if value.is_bare:
-        word, line, inside = rf"{last} \cdots {second}", "x_0", "x_0"
-    else:
-        word = rf"U({n}, s_k)\,{last} \cdots {second}\, U(s_2 - 1, s_1)"
-        line, inside = rf"X({n})", "X(s_1 - 1)"
-    sums = rf"\sum_{{k=1}}^{{{value.max_order}}}\;\sum_{{1 \le s_1 < \cdots < s_k \le {n}}}"
-    relation = "=" if value.is_exact else r"\approx"
-    return rf"x_{{{n}}} {relation} {line} + {sums} {word} \bigl({first} {inside} + v_{{s_1}}\bigr)"
-
-
-def _counted(notation: Notation, stage: str, *, above: str = r"\bar") -> str:
-    """What is counted in a stage."""
-    return name(notation, "V", (symbol(stage),), is_operator=True, above=above)
-
-
-def _line(notation: Notation, stage: Index | Scalar) -> str:
-    """A stage where nothing counted is chosen."""
-    return name(notation, "U", (stage,), is_operator=True, above=r"\bar")
+    return series_formula(value, notation)
 
 
 @_latex.register
@@ -386,20 +345,3 @@ def _(value: Tabulated, style: Style, notation: Notation) -> str:
 def _(value: Drawn, style: Style, notation: Notation) -> str:
     """The picture on the axis of the formula, so that a diagram may stand in a sum."""
     return rf"\vcenter{{\hbox{{{tikz(value)}}}}}"
-
-
-def series_legend(value: Series, *, notation: Notation = PLAIN) -> str:
-    """What the symbols of `latex(series)` mean, as a sentence of text with inline formulas."""
-    reads = "the state before it" if all(not stage.follows for stage in value.stages) else "what it reads, norms included"
-    bare, barred = (_counted(notation, "s", above=above) for above in ("", r"\bar"))
-    counted = (
-        rf"Here ${barred} = {bare}\langle x_{{s-1}}\rangle$ is the counted part of stage $s$, dressed by {reads}, and "
-        r"$v_s$ its source"
-    )
-    if value.is_bare:
-        return counted + "."
-    of_stage, upper, lower = (_line(notation, symbol(place) + step) for place, step in (("r", 0), ("a", 0), ("b", 1)))
-    return counted + (
-        rf"; ${of_stage}$ is stage $r$ where nothing counted is chosen, dressed, and $w_r$ its source, "
-        rf"$U(a, b) = {upper}\cdots{lower}$, and $X(s) = U(s, 0)\,x_0 + \sum_{{r \le s}} U(s, r)\,w_r$."
-    )
