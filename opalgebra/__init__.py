@@ -17,7 +17,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     render, effort, parse, interchange      text, Unicode, LaTeX, pictures, JSON; and back, with a limit on the work
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
-    models                                  one architecture, one file; loading, binding and recording
+    models                                  one architecture, one file; loading, binding, recording and generating
     analysis                                non-normality, random matrices, growth; what is asked of a model beyond its series
     conformance, testing                    declared facts checked on functions of arrays; models checked; planted errors
     plot, plot_spectra, report, cli         figures, documents, the command line
@@ -80,6 +80,7 @@ _HOMES = {
     "opalgebra.cas": "from_sympy to_sympy",
     "opalgebra.numeric.verify": "Report verify",
     "opalgebra.models.bind": "bind record",
+    "opalgebra.models.generate": "generate",
     "opalgebra.models.load": "load",
     "opalgebra.models.trace": "Trace",
     "opalgebra.render.document": "document",

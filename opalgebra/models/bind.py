@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from opalgebra.architecture import transformer
+from opalgebra.architecture import Architecture, transformer
 from opalgebra.errors import InputError, ModelError
 from opalgebra.models import FAMILIES, UNREAD
 from opalgebra.models.family import Parts, Prompt
@@ -58,28 +58,26 @@ def bind(
     One thread at a time runs a model. InputError for an empty or too long input or an unknown split; ModelError for a
     family that is not known, a weight that is not finite, a configuration that the family's adapter does not know.
     """
-    choices = _split(split, gated)
-    if not isinstance(heads, bool):
-        raise InputError(f"heads={heads!r} is neither True, every attention head a vertex, nor False")
+    choices = split_choices(split, gated)
     if accumulate not in (None, "float64", torch.float64):
         raise InputError(f"accumulate={accumulate!r} is not known; use 'float64', or leave it out for the model's own dtype")
-    options = _Options(choices, gated, heads, check, accumulate is not None)
+    options = Options(choices, gated, check_heads(heads), check, accumulate is not None)
     if isinstance(model, Trace):
         if any(given is not None for given in (input, mask, positions)):
             raise InputError("a trace has its own input; bind it alone, or record another")
         return _bind_trace(model, options)
     if input is None:
         raise InputError("a model is bound at an input; give a text, or token ids (batch, tokens)")
-    model, family = _known(model)
+    model, family = known_model(model)
     prompt = prompt_of(model, input, mask, positions)
     with one_at_a_time(), torch.no_grad(), full_precision():
-        parts = _parts(family, model, prompt, choices, gated)
-        own = _run(family, model, prompt)
+        parts = parts_under(family, model, prompt, choices, gated)
+        own = forward_of(family, model, prompt)
         return _bound(model, prompt, not isinstance(input, str), parts, own, options)
 
 
 @dataclass(frozen=True)
-class _Options:
+class Options:
     """What is asked of a binding besides its model and input."""
 
     choices: dict[str, str]
@@ -91,7 +89,7 @@ class _Options:
     @property
     def are_recorded(self) -> bool:
         """Whether a trace holds what these splits freeze."""
-        return self.choices == _split("gate", "gate") and not self.accumulates
+        return self.choices == split_choices("gate", "gate") and not self.accumulates
 
 
 def record(
@@ -116,11 +114,11 @@ def record(
     if weights not in WEIGHTS:
         raise InputError(f"weights={weights!r} is not known; use {' or '.join(map(repr, WEIGHTS))}")
     known = load(model, device=device) if isinstance(model, str) else model
-    found, family = _known(known)
+    found, family = known_model(known)
     prompt = prompt_of(found, input, mask, positions)
     with one_at_a_time(), torch.no_grad(), full_precision():
-        own = _run(family, found, prompt)
-        parts = _parts(family, found, prompt, _split("gate", "gate"), "gate") if weights == "blocks" else None
+        own = forward_of(family, found, prompt)
+        parts = parts_under(family, found, prompt, split_choices("gate", "gate"), "gate") if weights == "blocks" else None
         frozen = None if parts is None else tuple(freeze(own.states, parts.maps)[0])
     return Trace(
         origin=vocabulary(found),
@@ -134,7 +132,7 @@ def record(
     )
 
 
-def _known(model: Model | torch.nn.Module | str) -> tuple[Model, ModuleType]:
+def known_model(model: Model | torch.nn.Module | str) -> tuple[Model, ModuleType]:
     """A model that is loaded and may be read, and its family."""
     found = model if isinstance(model, Model) else load(model)
     family = _family(found)
@@ -143,13 +141,13 @@ def _known(model: Model | torch.nn.Module | str) -> tuple[Model, ModuleType]:
     return found, family
 
 
-def _bind_trace(trace: Trace, options: _Options) -> Binding:
+def _bind_trace(trace: Trace, options: Options) -> Binding:
     with torch.no_grad(), full_precision():
         if trace.parts is None:
             dtype, place = getattr(torch, trace.made["dtype"]), trace.reference.states.device
-            model, family = _known(load(trace.origin.name, dtype=dtype, device=place))
+            model, family = known_model(load(trace.origin.name, dtype=dtype, device=place))
             check_weights(trace, model)
-            parts = _parts(family, model, trace.prompt, options.choices, options.gated)
+            parts = parts_under(family, model, trace.prompt, options.choices, options.gated)
             return _bound(model, trace.prompt, trace.has_batch, parts, trace.reference, options)
         parts = _under(trace.parts, trace.origin.name, options.choices, options.gated)
         frozen = trace.frozen if options.are_recorded else None
@@ -162,7 +160,7 @@ def _bound(
     has_batch: bool,
     parts: Parts,
     own: Reference,
-    options: _Options,
+    options: Options,
     frozen: Sequence[FrozenStage] | None = None,
 ) -> Binding:
     """The binding of a run; `frozen` are the dressings where they are known."""
@@ -170,12 +168,9 @@ def _bound(
     if options.accumulates:
         parts, recorded = cast(parts, torch.float64), recorded.double()
     stages, states = freeze(recorded, parts.maps) if frozen is None else (list(frozen), product(recorded[0], frozen))
-    shape = dict(parts.shape)
-    if options.heads and any(branch.vertex.common is not None for maps in parts.maps for branch in maps.branches):
-        shape["biases"] = True
     binding = Binding(
         model=model,
-        T=transformer(parts.layers, parts.heads if options.heads else None, **shape),
+        T=architecture_of(parts, heads=options.heads),
         ids=prompt.ids,
         has_batch=has_batch,
         split=options.choices,
@@ -189,7 +184,15 @@ def _bound(
     return replace(binding, deviation=self_check(binding)) if options.check else binding
 
 
-def _run(family: ModuleType, model: Model, prompt: Prompt) -> Reference:
+def architecture_of(parts: Parts, *, heads: bool) -> Architecture:
+    """The symbolic Transformer of array functions, with every attention head a vertex if `heads`."""
+    shape = dict(parts.shape)
+    if heads and any(branch.vertex.common is not None for maps in parts.maps for branch in maps.branches):
+        shape["biases"] = True
+    return transformer(parts.layers, parts.heads if heads else None, **shape)
+
+
+def forward_of(family: ModuleType, model: Model, prompt: Prompt) -> Reference:
     """The model's own forward."""
     run = getattr(family, "run", _forward)
     return run(model.network, prompt, family.points(model.network))  # type: ignore[no-any-return]
@@ -200,7 +203,7 @@ def _forward(network: torch.nn.Module, prompt: Prompt, points: list[Any]) -> Ref
     return reference(network, prompt.inputs(), points, real=prompt.mask)
 
 
-def _parts(family: ModuleType, model: Model, prompt: Prompt, choices: Mapping[str, str], gated: str) -> Parts:
+def parts_under(family: ModuleType, model: Model, prompt: Prompt, choices: Mapping[str, str], gated: str) -> Parts:
     """The family's array functions under a split."""
     parts = family.read(model.network, prompt, {"attention": "frozen", "ffn": "gate", "gated": "gate"})
     return _under(parts, model.name, choices, gated)
@@ -252,7 +255,15 @@ def _family(model: Model) -> ModuleType:
     return family
 
 
-def _split(split: str | Mapping[str, str], gated: str) -> dict[str, str]:
+def check_heads(heads: object) -> bool:
+    """The same; InputError for what is neither True nor False."""
+    if not isinstance(heads, bool):
+        raise InputError(f"heads={heads!r} is neither True, every attention head a vertex, nor False")
+    return heads
+
+
+def split_choices(split: str | Mapping[str, str], gated: str) -> dict[str, str]:
+    """The split of attention and of the feed-forward network that is asked for. InputError for one that is not known."""
     if not isinstance(split, str | Mapping):
         raise InputError(f"split={split!r} is not known; use a name such as 'gate', or a mapping of 'attention' and 'ffn'")
     if gated not in GATED:

@@ -24,13 +24,16 @@ from opalgebra.numeric.stages import BranchMaps, StageMaps, stage
 @dataclass(frozen=True, eq=False)
 class Prompt:
     """ids (batch, tokens); vectors (batch, tokens, features) for a model without an embedding, where ids number the tokens;
-    mask (batch, tokens) is False at padded positions; positions (batch, tokens) as given.
+    mask (batch, tokens) is False at padded positions; positions (batch, tokens) as given. With a cache of transformers, by the
+    name that the model has for it, the ids are of the tokens that come after the `past` ones whose keys and values it holds.
     """
 
     ids: Tensor
     mask: Tensor | None
     positions: Tensor | None
     vectors: Tensor | None = None
+    past: int = 0
+    cache: Mapping[str, Any] | None = None
 
     @property
     def places(self) -> Tensor:
@@ -39,22 +42,24 @@ class Prompt:
             return self.positions
         if self.mask is not None:
             return (self.mask.long().cumsum(-1) - 1).clamp(min=0)
-        return torch.arange(self.ids.shape[1], device=self.ids.device)[None]
+        return torch.arange(self.past, self.past + self.ids.shape[1], device=self.ids.device)[None]
 
     def inputs(self) -> dict[str, Any]:
         """The arguments of the model's own forward. With positions alone a mask of ones goes along, without which
         transformers takes a jump in the positions for the beginning of another text.
         """
-        inputs: dict[str, Any] = {"input_ids": self.ids, "use_cache": False, "return_dict": True}
+        inputs = {"input_ids": self.ids, "use_cache": self.cache is not None, "return_dict": True, **(self.cache or {})}
         if self.mask is not None or self.positions is not None:
             ones = torch.ones_like(self.ids) if self.mask is None else self.mask.long()
             inputs |= {"attention_mask": ones, "position_ids": self.places.expand(self.ids.shape)}
         return inputs
 
     def visible(self, *, causal: bool = True, window: int | None = None) -> Tensor:
-        """(batch or 1, tokens, tokens): which tokens, on the last axis, each token sees; at most `window`, itself included."""
-        places = torch.arange(self.ids.shape[1], device=self.ids.device)
-        distance = places[:, None] - places
+        """(batch or 1, tokens, tokens): which tokens, on the last axis with those of the past, each token sees; at most
+        `window`, itself included.
+        """
+        places = torch.arange(self.past + self.ids.shape[1], device=self.ids.device)
+        distance = places[self.past :, None] - places
         seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
         if window is not None:
             seen = seen & (distance < window)

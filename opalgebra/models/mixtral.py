@@ -43,7 +43,8 @@ def read(network: Any, prompt: Prompt, choices: Mapping[str, str]) -> Parts:
         turned = rotary(base, base.embed_tokens(prompt.ids), prompt)
     visible = prompt.visible(window=config.sliding_window)
     maps = []
-    for layer, own in zip(base.layers, _choices(network, prompt)):
+    choices_of_its_own = _choices(network, prompt) if prompt.cache is None else [None] * len(base.layers)
+    for layer, own in zip(base.layers, choices_of_its_own):
         attention = projected_attention(layer.self_attn, layer.self_attn.head_dim, visible, choices, rotary=turned)
         ffn = _experts(layer.mlp, own, choices)
         maps += pre_norm_layer(layer, attention, ffn)
@@ -64,7 +65,7 @@ def _choices(network: Any, prompt: Prompt) -> list[torch.Tensor]:
     return found
 
 
-def _experts(module: Any, own: torch.Tensor, choices: Mapping[str, str]) -> Experts:
+def _experts(module: Any, own: torch.Tensor | None, choices: Mapping[str, str]) -> Experts:
     inner = module.experts
     experts = []
     for both, down in zip(inner.gate_up_proj.detach(), inner.down_proj.detach()):

@@ -3,9 +3,12 @@
 A pattern A_h is the softmax over the visible tokens of `scaling * q k`, after the norms of queries and keys, the rotary
 embedding and the soft cap. Key and value head g serves the queries of its group. The row of a token that sees none, a
 padded one, is zero. Rows sum to what they sum to: the share of the value bias is `(A_h 1) b_V W_O^h`.
+
+A state may hold the newest tokens alone: then the keys and values of those before are in a `Past`, and a pattern has a row
+for each new token and a column for each token so far.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -95,12 +98,32 @@ class Rotary:
 
 
 @final
+class Past:
+    """What one reader of an attention keeps of the tokens so far, under a name each, in memory for `capacity` tokens."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._kept: dict[Hashable, Tensor] = {}
+        self._filled: dict[Hashable, int] = {}
+
+    def extended(self, name: Hashable, new: Tensor) -> Tensor:
+        """The rows (..., tokens so far, size) kept under a name, after the new ones are put at their end."""
+        if name not in self._kept:
+            self._kept[name], self._filled[name] = new.new_empty((*new.shape[:-2], self.capacity, new.shape[-1])), 0
+        kept, start = self._kept[name], self._filled[name]
+        self._filled[name] = end = start + new.shape[-2]
+        kept[..., start:end, :] = new
+        return kept[..., :end, :]
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class FrozenAttention(Affine):
     """`y -> sum_h A_h y W_V^g(h) W_O^h`, where the heads of a group g read one value head.
 
     pattern (batch, groups, heads of a group, tokens, tokens), value (groups * size, features), output (features, heads *
-    size). The source is `sum_h (A_h 1) b_V^g(h) W_O^h + b_O`; `b_O` belongs to no head alone.
+    size). The source is `sum_h (A_h 1) b_V^g(h) W_O^h + b_O`; `b_O` belongs to no head alone. chosen: the heads that these
+    are of the model's, all for None. With a `past` the map is of the new tokens alone, and to be applied once to each.
     """
 
     pattern: Tensor
@@ -109,6 +132,8 @@ class FrozenAttention(Affine):
     inner: int
     value_bias: Tensor | None = None
     output_bias: Tensor | None = None
+    chosen: tuple[int, ...] | None = None
+    past: Past | None = None
 
     def add_to(self, out: Tensor, states: Tensor) -> None:
         batch, groups, heads, tokens, _ = self.pattern.shape
@@ -116,10 +141,10 @@ class FrozenAttention(Affine):
         values = functional.linear(states.reshape(-1, batch, tokens, states.shape[-1]), self.value)
         lead = values.shape[0]
         values = values.view(lead, batch, tokens, groups, size).permute(1, 3, 2, 0, 4)
-        mixed = torch.matmul(
-            self.pattern.reshape(batch, groups, heads * tokens, tokens),
-            values.reshape(batch, groups, tokens, lead * size),
-        )
+        values = values.reshape(batch, groups, tokens, lead * size)
+        if self.past is not None:
+            values = self.past.extended(("values", self.chosen), values)
+        mixed = torch.matmul(self.pattern.flatten(2, 3), values)
         mixed = mixed.view(batch, groups, heads, tokens, lead, size).permute(4, 0, 3, 1, 2, 5)
         flat = out.view(-1, out.shape[-1])
         flat.addmm_(mixed.reshape(flat.shape[0], -1), self.output.T)
@@ -140,16 +165,18 @@ class FrozenAttention(Affine):
 
     def restricted(self, heads: Sequence[int]) -> "FrozenAttention":
         """Some of the heads only, in the order of the model."""
-        batch, groups, per_group, tokens, _ = self.pattern.shape
+        _, groups, per_group, _, _ = self.pattern.shape
         if len(heads) == groups * per_group:
-            return replace(self, output_bias=None)
+            return replace(self, output_bias=None, chosen=tuple(heads))
         chosen = torch.as_tensor(list(heads), device=self.pattern.device)
         served = chosen // per_group
-        pattern = self.pattern.reshape(batch, -1, 1, tokens, tokens)[:, chosen]
+        pattern = self.pattern.flatten(1, 2)[:, chosen, None]
         value = self.value.unflatten(0, (groups, -1))[served].flatten(0, 1)
         output = self.output.unflatten(1, (groups * per_group, -1))[:, chosen].flatten(1)
         bias = None if self.value_bias is None else self.value_bias.view(groups, -1)[served]
-        return replace(self, pattern=pattern, value=value, output=output, value_bias=bias, output_bias=None)
+        return replace(
+            self, pattern=pattern, value=value, output=output, value_bias=bias, output_bias=None, chosen=tuple(heads)
+        )
 
 
 @final
@@ -158,7 +185,8 @@ class Attention(Map):
     """Grouped-query attention. visible (batch or 1, tokens, tokens): which tokens (last axis) each token sees.
 
     output (features, heads * size); scaling multiplies the logits, softcap c turns them into `c tanh(logit / c)`. split:
-    "frozen" keeps the pattern, "source" the whole output. chosen: the heads that are kept, all for None.
+    "frozen" keeps the pattern, "source" the whole output. chosen: the heads that are kept, all for None. With a `past`,
+    visible (1, new tokens, tokens), and `freeze` is called once for each token, in their order.
     """
 
     query: Projection
@@ -172,6 +200,7 @@ class Attention(Map):
     softcap: float | None = None
     split: str = "frozen"
     chosen: tuple[int, ...] | None = None
+    past: Past | None = None
 
     @property
     def heads(self) -> int:
@@ -183,10 +212,12 @@ class Attention(Map):
         return self.query.weight.shape[2] + self.query.size + self.visible.shape[-1] + self.output.shape[1]
 
     def _queries_and_keys(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """(batch, key heads, heads of a group, tokens, size) and (batch, key heads, 1, tokens, size), rotated."""
+        """(batch, key heads, heads of a group, tokens, size) and (batch, key heads, 1, tokens so far, size), rotated."""
         query, key = self.query(state), self.key(state)
         if self.rotary is not None:
             query, key = self.rotary(query), self.rotary(key)
+        if self.past is not None:
+            key = self.past.extended("keys", key)
         return query.unflatten(1, (self.key.heads, -1)), key.unsqueeze(2)
 
     def logits(self, state: Tensor) -> Tensor:
@@ -218,8 +249,9 @@ class Attention(Map):
         return total if self.output_bias is None else total + self.output_bias.norm()
 
     def _frozen(self, state: Tensor) -> FrozenAttention:
-        bias = self.value.bias
-        whole = FrozenAttention(self.pattern(state), self.value.matrix, self.output, self.inner, bias, self.output_bias)
+        whole = FrozenAttention(
+            self.pattern(state), self.value.matrix, self.output, self.inner, self.value.bias, self.output_bias, past=self.past
+        )
         return whole if self.chosen is None else whole.restricted(self.chosen)
 
     def __call__(self, state: Tensor) -> Tensor:

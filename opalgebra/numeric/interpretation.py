@@ -41,46 +41,30 @@ class Origin(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Interpretation:
-    """One model at one input (batch, tokens), with its split named; abstract, `Binding` adds what can be asked of it.
+class Run:
+    """One run of a model on tokens (batch, tokens), with the split under which it is decomposed; abstract.
 
-    `maps[s]` are the array functions of stage s + 1, `frozen[s]` their dressings at the model's own state before it.
-    `states` (stages + 1, batch, tokens, features) is the product of the frozen stages. `mask` (batch, tokens) is False at
-    padded positions, which no figure counts; None without any. `deviation` is the largest error of a block in the
-    self-check over its bound, None when the check was left out.
+    `mask` (batch, tokens) is False at padded positions, which no figure counts; None without any.
     """
 
     model: Origin
-    T: Architecture
     ids: Tensor
     has_batch: bool
     split: Mapping[str, str]
-    maps: Sequence[StageMaps]
-    frozen: Sequence[FrozenStage]
-    states: Tensor
     reference: Reference
     readout: Readout
-    mask: Tensor | None = None
-    deviation: float | None = None
-    known_dressings: dict[tuple[Atom, Operator], Affine] = field(default_factory=dict, repr=False)
+    mask: Tensor | None
 
-    def __repr__(self) -> str:
-        checked = "not self-checked" if self.deviation is None else f"self-check {self.deviation:.1e} of its bound"
-        split = ", ".join(f"{kind} {choice}" for kind, choice in self.split.items())
-        return (
-            f"Binding({self.model.name}, {tuple(self.ids.shape)} tokens, {len(self.frozen)} stages, split: {split}, "
-            f"{self.dtypes}, {self.states.device}, {checked})"
-        )
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype in which it is decomposed."""
+        raise NotImplementedError
 
     @property
     def dtypes(self) -> str:
         """The dtype of the model, and that in which it is evaluated where this is another."""
         own, here = (str(dtype).removeprefix("torch.") for dtype in (self.arithmetic, self.dtype))
         return own if own == here else f"{own} accumulated in {here}"
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.states.dtype
 
     @property
     def arithmetic(self) -> torch.dtype:
@@ -111,6 +95,35 @@ class Interpretation:
         """(batch,): the last position of each row that is not padded."""
         places = torch.arange(self.tokens, device=self.ids.device).expand(self.ids.shape[:2])
         return (places if self.mask is None else places.masked_fill(~self.mask, 0)).amax(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Interpretation(Run):
+    """One model at one input, every stage of it frozen there; abstract, `Binding` adds what can be asked of it.
+
+    `maps[s]` are the array functions of stage s + 1, `frozen[s]` their dressings at the model's own state before it.
+    `states` (stages + 1, batch, tokens, features) is the product of the frozen stages. `deviation` is the largest error of a
+    block in the self-check over its bound, None when the check was left out.
+    """
+
+    T: Architecture
+    maps: Sequence[StageMaps]
+    frozen: Sequence[FrozenStage]
+    states: Tensor
+    deviation: float | None = None
+    known_dressings: dict[tuple[Atom, Operator], Affine] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        checked = "not self-checked" if self.deviation is None else f"self-check {self.deviation:.1e} of its bound"
+        split = ", ".join(f"{kind} {choice}" for kind, choice in self.split.items())
+        return (
+            f"Binding({self.model.name}, {tuple(self.ids.shape)} tokens, {len(self.frozen)} stages, split: {split}, "
+            f"{self.dtypes}, {self.states.device}, {checked})"
+        )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.states.dtype
 
     def map_of(self, atom: Atom) -> Map:
         """The array function of a vertex or norm of `T`; InputError for other atoms."""

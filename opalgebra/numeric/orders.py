@@ -19,7 +19,7 @@ from torch import Tensor
 from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.numeric.faithful import full_precision
-from opalgebra.numeric.interpretation import Interpretation
+from opalgebra.numeric.interpretation import Interpretation, Run
 from opalgebra.numeric.stages import Step
 from opalgebra.render.table import Table, table
 from opalgebra.series import Counting, check_order, counter
@@ -101,7 +101,7 @@ class Orders(Tabulated):
     Figures at padded positions are NaN.
     """
 
-    binding: Interpretation
+    binding: Run
     counting: str
     order: int | None
     parts: Tensor
@@ -179,7 +179,7 @@ def orders(binding: Interpretation, *, counting: Counting = "all", order: int | 
 
 
 def summarise(
-    binding: Interpretation, parts: Tensor, sources: Tensor, counting: Counting, order: int | None, complete: bool
+    binding: Run, parts: Tensor, sources: Tensor, counting: Counting, order: int | None, complete: bool
 ) -> Orders:
     """The figures of `Orders` from the parts (orders, batch, tokens, features), all of them if `complete`, and their
     source-born share.

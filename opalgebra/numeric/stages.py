@@ -223,12 +223,16 @@ def product(start: Tensor, frozen: Sequence[FrozenStage]) -> Tensor:
 
 
 def freeze_stage(maps: StageMaps, here: Tensor) -> FrozenStage:
-    """A stage frozen at the state before it."""
+    """A stage frozen at the state before it; each dressing is made once, and applied only where a norm follows."""
     branches, total = [], here
     for branch in maps.branches:
-        read, value, added = branch.parts(here)
-        before = None if branch.before is None else branch.before.freeze(here)
-        after = None if branch.after is None else branch.after.freeze(value)
-        branches.append(FrozenBranch(branch.vertex.freeze(read), before, after))
-        total = total + added
+        read = here if branch.before is None else branch.before(here)
+        before, vertex, after = None if branch.before is None else branch.before.freeze(here), branch.vertex.freeze(read), None
+        if branch.after is not None or maps.after is not None:
+            added = vertex.whole(read)
+            if branch.after is not None:
+                after = branch.after.freeze(added)
+                added = after.whole(added)
+            total = total + added
+        branches.append(FrozenBranch(vertex, before, after))
     return FrozenStage(tuple(branches), None if maps.after is None else maps.after.freeze(total))

@@ -5,7 +5,7 @@ class as its name and fields, an activation as its name. Tensors that are one pi
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import torch
@@ -69,7 +69,9 @@ def restored(value: Any, tensors: Mapping[str, Tensor], depth: int = 0) -> Any:
         return ACTIVATIONS[value["activation"]]
     if isinstance(value, dict) and value.keys() == {"class", "fields"} and value["class"] in _CLASSES:
         kind, given = _CLASSES[value["class"]], value["fields"]
-        if isinstance(given, dict) and given.keys() == {part.name for part in fields(kind) if part.init}:
+        own = [part for part in fields(kind) if part.init]
+        needed = {part.name for part in own if part.default is MISSING}
+        if isinstance(given, dict) and needed <= given.keys() <= {part.name for part in own}:
             return kind(**{name: restored(part, tensors, depth + 1) for name, part in given.items()})
     raise InputError(f"{str(value)[:60]} is no array function that is known here")
 
