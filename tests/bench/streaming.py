@@ -33,7 +33,7 @@ def main() -> None:
     print(f"# both prompts read in {time.perf_counter() - started:.1f} s")
     short, long = taken_in_turns(generations, asked.device)
     anew = whole(model, SHORT + TOKENS)
-    print(f"# {1 / short:.2f} tokens/s after {SHORT}, {1 / long:.2f} after {LONG}; all {SHORT + TOKENS} tokens anew {anew:.2f} s")
+    print(f"# {1 / short:.2f} tokens/s after {SHORT}, {1 / long:.2f} after {LONG}; {SHORT + TOKENS} tokens anew {anew:.2f} s")
     print(f"token_after_{LONG}_over_{SHORT} ratio={long / short:.2f} bar={BAR:.2f}")
     print(f"token_over_text_anew_T{SHORT + TOKENS} ratio={short / anew:.3f}")
 
