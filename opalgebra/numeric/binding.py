@@ -29,9 +29,15 @@ class Binding(Interpretation, Tabulated):
         """
         return self.unbatched(evaluation.evaluate(self, state).array)
 
-    def orders(self, *, counting: Counting = "all", order: int | None = None) -> "orders.Orders":
+    def orders(
+        self, *, counting: Counting = "all", order: int | None = None, memory: int | None = None
+    ) -> "orders.Orders":
         """All orders of the Dyson series on this input, in one pass over depth; see `opalgebra.numeric.orders`."""
-        return orders.orders(self, counting=counting, order=order)
+        return orders.orders(self, counting=counting, order=order, memory=memory)
+
+    def peak_memory(self, *, counting: Counting = "all", order: int | None = None, memory: int | None = None) -> int:
+        """The bytes that `orders` would take at most, found without taking them; see `opalgebra.numeric.memory`."""
+        return orders.peak_memory(self, counting=counting, order=order, memory=memory)
 
 
 def self_check(binding: Binding) -> float:

@@ -12,6 +12,7 @@ application, for rounding estimates.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import Any, final
 
 import torch
@@ -177,11 +178,34 @@ def slope(activation: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 def cast(part: Any, dtype: torch.dtype) -> Any:
     """The same maps with every floating tensor as a copy in `dtype`; functions and integers as they are."""
+    return mapped(part, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
+def mapped(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same maps with every tensor changed; functions as they are."""
     if isinstance(part, Tensor):
-        return part.to(dtype) if part.is_floating_point() else part
+        return change(part)
     if isinstance(part, tuple | list):
-        return type(part)(cast(each, dtype) for each in part)
+        return type(part)(mapped(each, change) for each in part)
+    if isinstance(part, Derivative):
+        return Derivative(mapped(part.map, change), change(part.state))
     if is_dataclass(part) and not isinstance(part, type):
-        changed = {field.name: cast(getattr(part, field.name), dtype) for field in fields(part) if field.init}
-        return replace(part, **changed)
+        return replace(part, **{name: mapped(getattr(part, name), change) for name in _given(type(part))})
     return part
+
+
+def tensors(part: Any) -> list[Tensor]:
+    """Every tensor of the maps."""
+    if isinstance(part, Tensor):
+        return [part]
+    if isinstance(part, tuple | list):
+        return [tensor for each in part for tensor in tensors(each)]
+    if isinstance(part, Derivative):
+        return [part.state, *tensors(part.map)]
+    return [tensor for name in _given(type(part)) for tensor in tensors(getattr(part, name))]
+
+
+@cache
+def _given(kind: type) -> tuple[str, ...]:
+    """The names of what a dataclass is made of; none for other types."""
+    return tuple(field.name for field in fields(kind) if field.init) if is_dataclass(kind) else ()

@@ -8,7 +8,6 @@ The dressing is `y -> diagonal * C y` with C the centring of LayerNorm, and the 
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import final
 
 import torch
@@ -28,7 +27,7 @@ class Diagonal(Affine):
     source: Tensor | None = None
     centered: bool = False
 
-    @cached_property
+    @property
     def diagonal(self) -> Tensor:
         """(batch, tokens, features)."""
         return self.scale * self.weight

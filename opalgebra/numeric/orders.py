@@ -20,38 +20,54 @@ from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.interpretation import Interpretation, Run
+from opalgebra.numeric.memory import plan
 from opalgebra.numeric.stages import Step
 from opalgebra.render.table import Table, table
 from opalgebra.series import Counting, check_order, counter
 
 
 class Ladder:
-    """The orders `y_0 ... y_n` of one initial state, updated in place stage by stage."""
+    """The orders `y_0 ... y_n` of one initial state, updated in place stage by stage; without memory before one is born."""
 
     def __init__(self, orders: int, like: Tensor) -> None:
-        self.parts = like.new_zeros((orders, *like.shape))
+        self.parts = like.new_zeros(()).expand(orders, *like.shape)
         self.filled = 0
 
     def born(self, state: Tensor, order: int) -> None:
         """Adds a part at an order; a part beyond the last order is not kept."""
         if order < len(self.parts):
+            if not self.filled:
+                self.parts = torch.zeros_like(self.parts, memory_format=torch.contiguous_format)
             self.parts[order] += state
             self.filled = max(self.filled, order + 1)
 
-    def pass_through(self, step: Step) -> None:
-        """The recurrence for one stage."""
-        self.filled = step.carry(self.parts, self.filled)
+    def pass_through(self, step: Step, chunk: int | None = None) -> None:
+        """The recurrence for one stage, `chunk` orders together."""
+        self.filled = step.carry(self.parts, self.filled, chunk)
+
+    def add(self, other: "Ladder") -> None:
+        """Adds the orders of another."""
+        if other.filled:
+            self.parts += other.parts
 
 
-def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool | None = False) -> tuple[Ladder, Ladder]:
+def kept_orders(steps: Sequence[Step], order: int | None) -> int:
+    """How many orders there are, up to `order`."""
+    full = sum(step.counts for step in steps)
+    return 1 + (full if order is None else min(full, order))
+
+
+def ladders(
+    x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool | None = False, chunk: int | None = None
+) -> tuple[Ladder, Ladder]:
     """The ladder of x0 (batch, tokens, features) and the ladder of the sources, after all stages.
 
-    `order` truncates: orders above it are neither kept nor computed. progress: None shows a bar on a terminal.
+    `order` truncates: orders above it are neither kept nor computed. progress: None shows a bar on a terminal. chunk: how
+    many orders pass a stage together, all for None.
     """
     from tqdm import tqdm
 
-    full = sum(step.counts for step in steps)
-    kept = 1 + (full if order is None else min(full, order))
+    kept = kept_orders(steps, order)
     initial, sources = Ladder(kept, x0), Ladder(kept, x0)
     initial.born(x0, 0)
     with torch.no_grad():
@@ -59,7 +75,7 @@ def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool
             steps, desc="orders", unit="stage", disable=not progress if progress is not None else None, leave=False
         ):
             for ladder in (initial, sources):
-                ladder.pass_through(step)
+                ladder.pass_through(step, chunk)
             for source, order_of_source in step.births():
                 sources.born(source, order_of_source)
     return initial, sources
@@ -163,19 +179,37 @@ def _plain(figures: Any) -> Any:
     return [_plain(each) for each in figures] if figures.ndim else None if math.isnan(figures) else figures.tolist()
 
 
-def orders(binding: Interpretation, *, counting: Counting = "all", order: int | None = None) -> Orders:
+def orders(
+    binding: Interpretation, *, counting: Counting = "all", order: int | None = None, memory: int | None = None
+) -> Orders:
     """All orders (up to `order`) at the binding's input. A progress bar is shown on a terminal.
 
     Cost: n (n + 1) / 2 applications of a stage for n counted stages, `order` times n for a truncation; memory
-    (n + 1) states. ModelError when a part is not finite, naming its order and token.
+    (n + 1) states, and what a stage takes for the orders that pass it together: as many as fit into `memory` bytes, by
+    default nine tenths of what is free. LimitError when one at a time does not fit, ModelError when a part is not finite,
+    naming its order and token.
     """
-    check_order(order)
-    steps = steps_of(binding, counting)
+    steps, kept = _asked(binding, counting, order)
+    chosen = plan(steps, binding.states[0], kept, memory)
     with full_precision():
-        initial, sources = ladders(binding.states[0], steps, order, progress=None)
-    initial.parts += sources.parts
+        initial, sources = ladders(binding.states[0], steps, order, progress=None, chunk=chosen.chunk)
+    initial.add(sources)
     complete = order is None or order >= sum(step.counts for step in steps)
     return summarise(binding, initial.parts, sources.parts, counting, order, complete)
+
+
+def peak_memory(
+    binding: Interpretation, *, counting: Counting = "all", order: int | None = None, memory: int | None = None
+) -> int:
+    """The bytes that `orders` asked in the same way takes at most, beyond what is allocated before it."""
+    steps, kept = _asked(binding, counting, order)
+    return plan(steps, binding.states[0], kept, memory).peak
+
+
+def _asked(binding: Interpretation, counting: Counting, order: int | None) -> tuple[list[Step], int]:
+    check_order(order)
+    steps = steps_of(binding, counting)
+    return steps, kept_orders(steps, order)
 
 
 def summarise(
@@ -184,7 +218,7 @@ def summarise(
     """The figures of `Orders` from the parts (orders, batch, tokens, features), all of them if `complete`, and their
     source-born share.
     """
-    broken = (~binding.real(torch.isfinite(parts).all(-1), True)).nonzero()
+    broken = (~binding.real(torch.stack([torch.isfinite(part).all(-1) for part in parts]), True)).nonzero()
     if len(broken):
         at = broken[0].tolist()
         raise ModelError(f"order {at[0]} is not finite at token {at[2]} (row {at[1]}); use a longer dtype or fewer orders")

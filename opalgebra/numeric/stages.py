@@ -134,26 +134,49 @@ class Step:
         """Whether a vertex of the stage is counted."""
         return any(share.counted is not None for share in self.branches)
 
-    def carry(self, parts: Tensor, filled: int) -> int:
+    @property
+    def is_birthplace(self) -> bool:
+        """Whether some source is born here."""
+        return next(self._emitters(), None) is not None
+
+    def _emitters(self) -> Iterator[object]:
+        for share in self.branches:
+            norms = (share.before, share.after)
+            parts = (share.counted, share.resummed, *norms)
+            yield from (part.source for part in parts if part is not None and part.source is not None)
+            yield from () if share.common is None else (share.common,)
+        if self.after is not None and self.after.source is not None:
+            yield self.after.source
+
+    def carry(self, parts: Tensor, filled: int, chunk: int | None = None) -> int:
         """The recurrence on parts (orders, batch, tokens, features), in place, where the first `filled` are not zero.
 
-        Gives how many are not zero afterwards; a part beyond the last order is not kept.
+        Gives how many are not zero afterwards; a part beyond the last order is not kept. chunk: how many orders pass the
+        stage together, all for None. The highest pass first: what a lower order is added to has been read by then.
         """
         if not filled:
             return 0
         risen = min(filled, len(parts) - 1)
-        moving = [share for share in self.branches if share.moves]
-        reads = [share.read(parts[: risen if share.resummed is None else filled]) for share in moving]
-        reached = filled
+        chunk = chunk or len(parts)
+        for high in range(filled, 0, -chunk):
+            self._carry_chunk(parts, max(high - chunk, 0), high, risen)
+        climbs = any(share.counted is not None and not share.counted.is_constant for share in self.branches)
+        reached = max(filled, risen + 1) if climbs and risen else filled
+        if self.after is not None:
+            for low in range(0, reached, chunk):
+                parts[low : min(low + chunk, reached)] = self.after(parts[low : min(low + chunk, reached)])
+        return reached
+
+    def _carry_chunk(self, parts: Tensor, low: int, high: int, risen: int) -> None:
+        """The orders from `low` to below `high`, of which those below `risen` are passed on to the next."""
+        top = min(high, risen)
+        moving = [share for share in self.branches if share.moves and (low < top or share.resummed is not None)]
+        reads = [share.read(parts[low : top if share.resummed is None else high]) for share in moving]
         for share, read in zip(moving, reads):
             if share.resummed is not None and not share.resummed.is_constant:
-                share.add_to(parts[:filled], share.resummed, read)
-            if share.counted is not None and not share.counted.is_constant and risen:
-                share.add_to(parts[1 : risen + 1], share.counted, read[:risen])
-                reached = max(reached, risen + 1)
-        if self.after is not None:
-            parts[:reached] = self.after(parts[:reached])
-        return reached
+                share.add_to(parts[low:high], share.resummed, read)
+            if share.counted is not None and not share.counted.is_constant and low < top:
+                share.add_to(parts[low + 1 : top + 1], share.counted, read[: top - low])
 
     def births(self) -> Iterator[tuple[Tensor, int]]:
         """The sources of the stage with their orders, at its end."""

@@ -54,7 +54,7 @@ class Stream:
             sources.pass_through(_reading(step, readers.sources))
             for source, order in _reading(step, readers.born).births():
                 sources.born(source, order)
-        initial.parts += sources.parts
+        initial.add(sources)
         return Column(initial.parts, sources.parts, inner)
 
 
