@@ -18,6 +18,7 @@ so that `import opalgebra` loads nothing heavy. From the bottom up, each module 
     arrays, lambdify, letters, cas          functions of arrays; to and from SymPy
     numeric                                 arrays for atoms, all orders in one pass, verification
     models                                  one architecture, one file; loading, binding, recording and generating
+    sweep                                   one function over many prompts, resumed when it was stopped
     analysis                                non-normality, random matrices, growth; what is asked of a model beyond its series
     conformance, testing                    declared facts checked on functions of arrays; models checked; planted errors
     plot, plot_spectra, report, cli         figures, documents, the command line
@@ -85,6 +86,7 @@ _HOMES = {
     "opalgebra.models.trace": "Trace",
     "opalgebra.render.document": "document",
     "opalgebra.render.table": "Formula Table table",
+    "opalgebra.sweep": "sweep",
     "opalgebra.worldlines": "TokenDiagram token_diagram",
     "opalgebra.render.layout": "Picture",
     "opalgebra.render.pictures": "picture picture_grid picture_row",
