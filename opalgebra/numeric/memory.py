@@ -86,7 +86,7 @@ def plan(steps: Sequence[Step], like: Tensor, kept: int, memory: int | None) -> 
     least = kept_bytes + max(need.bytes(1) for need in needs)
     if least > budget:
         raise LimitError(
-            f"{kept:,} orders of {like.shape[0]:,} x {like.shape[1]:,} tokens take {least:,} bytes, one order at a time, and "
+            f"{kept:,} orders of {like.shape[0]:,} x {like.shape[1]:,} tokens take {least:,} bytes, one at a time, and "
             f"{budget:,} are {'free' if memory is None else 'allowed'}; ask for fewer orders by order=, give a shorter input, "
             "or raise memory="
         )
@@ -126,7 +126,7 @@ def _needs(step: Step, like: Tensor, kept: int) -> list[Need]:
     """What a step takes as it is passed, as its sources are born, and what the figures of one order take afterwards.
 
     The highest order passes only what is resummed. A derivative applies to one order after another, and needs the numbers of
-    its state: it is run for real, on one order.
+    its state: it is run for real, on one order, and what that takes is a bound.
     """
     figures = Need(FIGURES * like.numel() * torch.float64.itemsize)
     if any(isinstance(part, Derivative) for share in step.branches for part in (share.counted, share.resummed, share.before)):
