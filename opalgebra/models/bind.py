@@ -26,6 +26,7 @@ from opalgebra.numeric.stages import BranchMaps, FrozenStage, StageMaps, freeze,
 
 SPLITS = {"attention": ("frozen", "source"), "ffn": ("gate", "tangent", "source")}
 GATED = ("gate", "up", "half")
+ACCUMULATED = {name: dtype for dtype in (torch.float64, torch.float32) for name in (dtype, str(dtype).removeprefix("torch."))}
 ENCODER = "torch.nn.TransformerEncoder"
 
 
@@ -51,17 +52,19 @@ def bind(
     split: "gate", "tangent" or "source" names the split of the feed-forward network and leaves attention "frozen"; a mapping
     {"attention": "frozen" | "source", "ffn": ...} names both; "jacobian" stands alone and differentiates everything, norms
     too. gated: which factor of a gated unit the split "gate" freezes: "gate", "up", or "half" for the mean of both. heads=True
-    makes every attention head a vertex. accumulate="float64" evaluates the frozen stages of a shorter model in float64; what
-    the model itself rounded is then a row of its own.
+    makes every attention head a vertex. accumulate="float64" or "float32" evaluates the frozen stages of a shorter model in
+    that dtype; what the model itself rounded is then a row of its own.
 
     With `check`, every block is compared with the model's own forward in its dtype and ModelError names one that differs.
     One thread at a time runs a model. InputError for an empty or too long input or an unknown split; ModelError for a
     family that is not known, a weight that is not finite, a configuration that the family's adapter does not know.
     """
     choices = split_choices(split, gated)
-    if accumulate not in (None, "float64", torch.float64):
-        raise InputError(f"accumulate={accumulate!r} is not known; use 'float64', or leave it out for the model's own dtype")
-    options = Options(choices, gated, check_heads(heads), check, accumulate is not None)
+    if accumulate is not None and accumulate not in ACCUMULATED:
+        raise InputError(
+            f"accumulate={accumulate!r} is not known; use 'float64' or 'float32', or leave it out for the model's own dtype"
+        )
+    options = Options(choices, gated, check_heads(heads), check, None if accumulate is None else ACCUMULATED[accumulate])
     if isinstance(model, Trace):
         if any(given is not None for given in (input, mask, positions)):
             raise InputError("a trace has its own input; bind it alone, or record another")
@@ -84,12 +87,12 @@ class Options:
     gated: str = "gate"
     heads: bool = False
     check: bool = True
-    accumulates: bool = False
+    accumulate: torch.dtype | None = None
 
     @property
     def are_recorded(self) -> bool:
         """Whether a trace holds what these splits freeze."""
-        return self.choices == split_choices("gate", "gate") and not self.accumulates
+        return self.choices == split_choices("gate", "gate") and self.accumulate is None
 
 
 def record(
@@ -165,8 +168,10 @@ def _bound(
 ) -> Binding:
     """The binding of a run; `frozen` are the dressings where they are known."""
     recorded = own.states
-    if options.accumulates:
-        parts, recorded = cast(parts, torch.float64), recorded.double()
+    if options.accumulate is not None:
+        if torch.finfo(options.accumulate).eps > torch.finfo(recorded.dtype).eps:
+            raise InputError(f"{model.name} computes in {recorded.dtype}, longer than {options.accumulate} to accumulate in")
+        parts, recorded = cast(parts, options.accumulate), recorded.to(options.accumulate)
     stages, states = freeze(recorded, parts.maps) if frozen is None else (list(frozen), product(recorded[0], frozen))
     binding = Binding(
         model=model,

@@ -25,6 +25,7 @@ from opalgebra.numeric import evaluation, roundoff
 from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.evaluation import Value
 from opalgebra.numeric.faithful import full_precision, tf32
+from opalgebra.numeric.memory import plan
 from opalgebra.numeric.stages import part_of
 from opalgebra.render.table import Table, table
 from opalgebra.series import Series
@@ -252,10 +253,12 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
     The tensor is (vertices, batch, tokens, features), in the order of the stages.
     """
     names = [vertex.name for stage in binding.T.stages for vertex in stage.vertices]
+    steps = [frozen.shared(stage, lambda vertex: False) for stage, frozen in zip(binding.T.stages, binding.frozen)]
+    chunk = plan(steps, binding.states[0], len(names), None).chunk
     outputs = binding.states.new_zeros((len(names), *binding.states[0].shape))
     filled = 0
-    for stage, frozen, state in zip(binding.T.stages, binding.frozen, binding.states):
-        frozen.shared(stage, lambda vertex: False).carry(outputs, filled)
+    for stage, frozen, step, state in zip(binding.T.stages, binding.frozen, steps, binding.states):
+        step.carry(outputs, filled, chunk)
         for branch, own in zip(stage.branches, frozen.branches):
             read = state if own.before is None else own.before.whole(state)
             for vertex in branch.vertices:

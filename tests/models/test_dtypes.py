@@ -68,6 +68,16 @@ def test_shorter_models_are_within_their_own_rounding(family, dtype):
     assert result.rounding.max() > 0
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_half_precision_accumulated_in_float32_is_that_in_float64_to_float32_rounding(family):
+    network, ids = tiny(family, dtype=torch.bfloat16), inputs(family)
+    single, double = (oa.bind(network, ids, accumulate=accumulate) for accumulate in (torch.float32, "float64"))
+    assert single.dtype == torch.float32 and "bfloat16 accumulated in float32" in repr(single)
+    assert single.orders().parts.dtype == torch.float32
+    assert np.allclose(single.orders().norms, double.orders().norms, rtol=0, atol=1e-3 * double.orders().norms.max())
+    assert oa.verify(single.T.dyson(), single).residual <= oa.verify(double.T.dyson(), double).bound
+
+
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_the_model_rounds_is_a_row_of_its_own(family, dtype):
@@ -151,8 +161,12 @@ def test_an_error_above_rounding_is_seen_in_float32(family):
 
 def test_another_dtype_to_accumulate_in_is_refused():
     with pytest.raises(oa.InputError) as caught:
+        oa.bind(tiny("llama"), inputs("llama"), accumulate="bfloat16")
+    assert str(caught.value) == (
+        "accumulate='bfloat16' is not known; use 'float64' or 'float32', or leave it out for the model's own dtype"
+    )
+    with pytest.raises(oa.InputError, match=r"computes in torch\.float64, longer than torch\.float32 to accumulate in"):
         oa.bind(tiny("llama"), inputs("llama"), accumulate="float32")
-    assert str(caught.value) == ("accumulate='float32' is not known; use 'float64', or leave it out for the model's own dtype")
 
 
 def test_shorter_products_are_off_while_verifying_and_the_report_says_so():
