@@ -5,12 +5,13 @@ of its dressing, `F(s) = F<s>(s) + f<s>`. Affine maps act on any number of leadi
 features), so that all orders of a series share each product. Which dressing a map has is its split; one split needs no
 word of the map itself, `jacobian`: the derivative at s, and the value minus the derivative applied to s.
 
-Weights are the model's own tensors, never copied or folded. `inner` is the number of summed inner dimensions along one
-application, for rounding estimates.
+Weights are the model's own tensors, never copied or folded. A model may be spread over devices: a map is called with states
+that are `beside` it; an affine map with states on any device, and gives their images back there. `inner` is the number of
+summed inner dimensions along one application, for rounding estimates.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, final
 
@@ -48,13 +49,14 @@ class Affine(ABC):
 
     def __call__(self, states: Tensor) -> Tensor:
         """The linear part of `states`."""
-        out = torch.zeros_like(states, memory_format=torch.contiguous_format)
-        self.add_to(out, states)
-        return out
+        here = beside(self, states)
+        out = torch.zeros_like(here, memory_format=torch.contiguous_format)
+        self.add_to(out, here)
+        return out.to(states.device)
 
     def whole(self, state: Tensor) -> Tensor:
         """The linear part of a state and the source."""
-        return self(state) if self.source is None else self(state) + self.source
+        return self(state) if self.source is None else self(state) + self.source.to(state.device)
 
 
 class Map(ABC):
@@ -177,11 +179,51 @@ def slope(activation: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 def cast(part: Any, dtype: torch.dtype) -> Any:
     """The same maps with every floating tensor as a copy in `dtype`; functions and integers as they are."""
+    return with_tensors(part, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
+def with_tensors(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same maps with every tensor changed; functions and numbers as they are."""
     if isinstance(part, Tensor):
-        return part.to(dtype) if part.is_floating_point() else part
+        return change(part)
     if isinstance(part, tuple | list):
-        return type(part)(cast(each, dtype) for each in part)
+        return type(part)(with_tensors(each, change) for each in part)
     if is_dataclass(part) and not isinstance(part, type):
-        changed = {field.name: cast(getattr(part, field.name), dtype) for field in fields(part) if field.init}
+        changed = {field.name: with_tensors(getattr(part, field.name), change) for field in fields(part) if field.init}
         return replace(part, **changed)
     return part
+
+
+def moved(part: Any, device: torch.device | None, known: dict[Any, Tensor] | None = None) -> Any:
+    """The same maps with every tensor on a device; a tensor that is there is itself. known: moves that are not made again."""
+    made = {} if known is None else known
+
+    def there(tensor: Tensor) -> Tensor:
+        key = (id(tensor), device)
+        if key not in made:
+            made[key] = tensor if device is None else tensor.to(device)
+        return made[key]
+
+    return with_tensors(part, there)
+
+
+def tensors(part: Any) -> Iterator[Tensor]:
+    """Every tensor of some maps, in the order of their fields."""
+    if isinstance(part, Tensor):
+        yield part
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from tensors(each)
+    elif isinstance(part, Affine) or (is_dataclass(part) and not isinstance(part, type)):
+        yield from tensors(list(vars(part).values()))
+
+
+def device_of(part: Any) -> torch.device | None:
+    """The device of some maps, which is that of their first tensor; None for maps without any, at home on every device."""
+    return next((tensor.device for tensor in tensors(part)), None)
+
+
+def beside(part: Any, states: Tensor) -> Tensor:
+    """The states on the device of some maps; themselves where they are there."""
+    device = device_of(part)
+    return states if device is None else states.to(device)

@@ -20,6 +20,7 @@ from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.interpretation import Interpretation
+from opalgebra.numeric.maps import beside
 from opalgebra.numeric.stages import Step
 from opalgebra.render.table import Table, table
 from opalgebra.series import Counting, check_order, counter
@@ -39,7 +40,8 @@ class Ladder:
             self.filled = max(self.filled, order + 1)
 
     def pass_through(self, step: Step) -> None:
-        """The recurrence for one stage."""
+        """The recurrence for one stage, on its device."""
+        self.parts = beside(step, self.parts)
         self.filled = step.carry(self.parts, self.filled)
 
 
@@ -62,6 +64,8 @@ def ladders(x0: Tensor, steps: Sequence[Step], order: int | None, progress: bool
                 ladder.pass_through(step)
             for source, order_of_source in step.births():
                 sources.born(source, order_of_source)
+    for ladder in (initial, sources):
+        ladder.parts = ladder.parts.to(x0.device)
     return initial, sources
 
 
@@ -224,9 +228,11 @@ def undressed(binding: Interpretation) -> Orders:
     parts[0] = x0
     with torch.no_grad():
         for filled, stage in enumerate(binding.maps, start=1):
+            parts = beside(stage, parts)
             parts[1 : filled + 1] += _each(lambda part, stage=stage: stage.sum(part) - part, parts[:filled])
             if stage.after is not None:
                 parts[: filled + 1] = _each(stage.after, parts[: filled + 1])
+    parts = parts.to(x0.device)
     return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None, False)
 
 

@@ -25,6 +25,7 @@ from opalgebra.numeric import evaluation, roundoff
 from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.evaluation import Value
 from opalgebra.numeric.faithful import full_precision, tf32
+from opalgebra.numeric.maps import beside
 from opalgebra.numeric.stages import part_of
 from opalgebra.render.table import Table, table
 from opalgebra.series import Series
@@ -228,7 +229,7 @@ def _compare(
         split=dict(binding.split),
         dtype=binding.dtypes,
         tf32=tf32(),
-        device=str(binding.states.device),
+        device=binding.devices,
         versions=dict(versions()),
     )
 
@@ -255,6 +256,7 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
     outputs = binding.states.new_zeros((len(names), *binding.states[0].shape))
     filled = 0
     for stage, frozen, state in zip(binding.T.stages, binding.frozen, binding.states):
+        outputs, state = beside(frozen, outputs), beside(frozen, state)
         frozen.shared(stage, lambda vertex: False).carry(outputs, filled)
         for branch, own in zip(stage.branches, frozen.branches):
             read = state if own.before is None else own.before.whole(state)
@@ -264,7 +266,7 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
                     moved = moved if norm is None else norm(moved)
                 outputs[filled] = moved
                 filled += 1
-    return names, outputs
+    return names, outputs.to(binding.states.device)
 
 
 @cache
