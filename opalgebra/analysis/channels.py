@@ -21,6 +21,7 @@ from opalgebra.analysis.sequences import Array
 from opalgebra.display import Tabulated
 from opalgebra.numeric.attention import Attention
 from opalgebra.numeric.binding import Binding
+from opalgebra.numeric.maps import moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def channels(M: Binding, layer: int, other: int | None = None) -> Channels:
     Bjorck and Golub, Math. Comp. 27 (1973) 579, for principal angles by the SVD.
     """
     first = attention_of(M, layer)
-    second = first if other is None else attention_of(M, other)
+    second = first if other is None else moved(attention_of(M, other), first.output.device)
     (values, outputs), (other_values, other_outputs) = _heads(first), _heads(second)
     size, features = values.shape[1:]
     read = _cosines(values.mT, other_values.mT)

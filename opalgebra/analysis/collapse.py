@@ -14,6 +14,7 @@ from opalgebra.analysis.matrices import UNIT, Array, array, square, unit_of
 from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.binding import Binding
+from opalgebra.numeric.maps import beside
 
 RANKS = ("stable", "participation", "entropy")
 
@@ -152,7 +153,7 @@ def rank_collapse(binding: Binding) -> RankCollapse:
     residual = np.array([rank_residual(X) / max(float(np.linalg.norm(X)), np.finfo(float).tiny) for X in states])
     patterns = []
     for place, before, vertex in found:
-        here = binding.reference.states[place].to(binding.dtype)
+        here = beside(vertex, binding.reference.states[place].to(binding.dtype))
         pattern = vertex.pattern(here if before is None else before(here))
         patterns.append([dobrushin(P) for P in pattern[0].flatten(0, 1)])
     ranks = np.array([effective_rank(s) for s in singular])

@@ -23,7 +23,7 @@ from opalgebra.errors import InputError
 from opalgebra.numeric.attention import FrozenAttention
 from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.ffn import FrozenFFN
-from opalgebra.numeric.maps import Affine, Constant, Derivative
+from opalgebra.numeric.maps import Affine, Constant, Derivative, beside
 from opalgebra.numeric.norms import Diagonal
 from opalgebra.numeric.stages import FrozenBranch, FrozenStage
 
@@ -128,8 +128,9 @@ def _act(part: Affine, states: Tensor) -> Tensor:
     """The linear part of an affine map, in a form that can be differentiated."""
     if not isinstance(part, Derivative):
         return part(states)
-    moved = [torch.func.jvp(part.map, (part.state.clone(),), (tangent.clone(),))[1] for tangent in states]
-    return torch.stack(moved)
+    here = beside(part, states)
+    moved = [torch.func.jvp(part.map, (part.state.clone(),), (tangent.clone(),))[1] for tangent in here]
+    return torch.stack(moved).to(states.device)
 
 
 def _at_token(stage: FrozenStage, token: int) -> FrozenStage:

@@ -29,6 +29,7 @@ from torch.nn import functional
 from opalgebra.display import Tabulated
 from opalgebra.errors import InputError
 from opalgebra.numeric.binding import Binding
+from opalgebra.numeric.maps import beside
 from opalgebra.series import Counting
 
 
@@ -74,6 +75,7 @@ def measurement(binding: Binding, position: int = -1, *, counting: Counting = "a
     constant = torch.zeros_like(states[-1])
     for dressing in readout.frozen(states[-1]):
         parts, blocks, constant = dressing(parts), dressing(blocks), dressing.whole(constant)
+    parts, blocks, constant = (beside(readout, each) for each in (parts, blocks, constant))
     by_order, by_block = (functional.linear(each, unembedding)[:, :, 0] for each in (parts, blocks))
     bias = functional.linear(constant, unembedding, readout.bias)[:, 0]
     capped = readout.logits(states[-1])[:, 0]
@@ -107,7 +109,7 @@ def frozen_logits(binding: Binding, *, position: int = -1) -> Any:
     for state in states:
         for dressing in dressings:
             state = dressing.whole(state)
-        found.append(functional.linear(state, readout.unembedding, readout.bias)[:, 0])
+        found.append(functional.linear(beside(readout, state), readout.unembedding, readout.bias)[:, 0])
     return _given(binding, torch.stack(found))
 
 

@@ -26,7 +26,7 @@ from opalgebra.errors import InputError
 from opalgebra.numeric.attention import Attention, FrozenAttention
 from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.faithful import full_precision
-from opalgebra.numeric.maps import Affine, Differentiated, Map
+from opalgebra.numeric.maps import Affine, Differentiated, Map, beside
 from opalgebra.numeric.norms import Diagonal
 from opalgebra.numeric.orders import ladders
 from opalgebra.numeric.stages import FrozenBranch, FrozenStage, Share, StageMaps, Step
@@ -154,6 +154,7 @@ class _Change:
 
     def _frozen(self, maps: StageMaps, here: Tensor, first: Tensor) -> FrozenStage:
         """A stage dressed at a state, with the change; `first` is the embedding."""
+        here, first = beside(maps, here), beside(maps, first)
         branches, total, origin = [], here, first
         for branch in maps.branches:
             read_first, value_first, added_first = branch.parts(first)

@@ -12,7 +12,7 @@ from torch import Tensor
 from opalgebra.architecture import Architecture, transformer
 from opalgebra.errors import InputError, ModelError
 from opalgebra.models import FAMILIES, UNREAD
-from opalgebra.models.family import Parts, Prompt
+from opalgebra.models.family import Parts, Prompt, placed
 from opalgebra.models.load import Model, load
 from opalgebra.models.prompt import prompt_of
 from opalgebra.models.trace import WEIGHTS, Trace, check_weights, made_with, vocabulary, weights_digest
@@ -211,7 +211,7 @@ def _forward(network: torch.nn.Module, prompt: Prompt, points: list[Any]) -> Ref
 def parts_under(family: ModuleType, model: Model, prompt: Prompt, choices: Mapping[str, str], gated: str) -> Parts:
     """The family's array functions under a split."""
     parts = family.read(model.network, prompt, {"attention": "frozen", "ffn": "gate", "gated": "gate"})
-    return _under(parts, model.name, choices, gated)
+    return _under(placed(parts), model.name, choices, gated)
 
 
 def _under(parts: Parts, name: str, choices: Mapping[str, str], gated: str) -> Parts:
@@ -292,6 +292,12 @@ def split_choices(split: str | Mapping[str, str], gated: str) -> dict[str, str]:
 
 
 def _check_weights(model: Model) -> None:
+    for name, value in (*model.network.named_parameters(), *model.network.named_buffers()):
+        if value.is_meta:
+            raise ModelError(
+                f"{name} of {model.name} is not in memory but offloaded or never loaded (its device is 'meta'), and binding "
+                "reads weights in place; load the model with a device_map that names no 'disk', and no 'cpu' beside a GPU"
+            )
     for name, weight in model.network.named_parameters():
         if not torch.isfinite(weight.sum()) and not (finite := torch.isfinite(weight)).all():
             place = tuple((~finite).nonzero()[0].tolist())

@@ -6,7 +6,7 @@ own memory.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from opalgebra.errors import ModelError
 from opalgebra.numeric.attention import Attention, Projection, Rotary
 from opalgebra.numeric.ffn import FFN, GatedFFN
-from opalgebra.numeric.maps import Map
+from opalgebra.numeric.maps import Map, device_of, moved
 from opalgebra.numeric.norms import LayerNorm, Norm, RMSNorm
 from opalgebra.numeric.readout import Readout
 from opalgebra.numeric.stages import BranchMaps, StageMaps, stage
@@ -75,6 +75,19 @@ class Parts:
     layers: int
     heads: int
     shape: Mapping[str, Any] = field(default_factory=dict)
+
+
+def placed(parts: Parts) -> Parts:
+    """Each stage on the device of its first weight, and the read-out on that of its unembedding.
+
+    What is moved is what the stages of a model share, masks and tables, once for each device; the weights only of a stage that
+    is itself spread. On one device everything is itself.
+    """
+    known: dict[Any, Tensor] = {}
+    readout = parts.readout
+    last = device_of(readout if readout.unembedding is None else readout.unembedding)
+    maps = [moved(own, device_of(own), known) for own in parts.maps]
+    return replace(parts, maps=maps, readout=moved(readout, last, known))
 
 
 def parameters(module: Any) -> tuple[Any, Tensor | None]:

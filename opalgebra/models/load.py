@@ -28,7 +28,12 @@ class Model(Tabulated):
         first = next(self.network.parameters())
         count = sum(parameter.numel() for parameter in self.network.parameters())
         dtype = str(first.dtype).removeprefix("torch.")
-        return f"Model({self.name}: {type(self.network).__name__}, {count:,} parameters, {dtype}, {first.device})"
+        return f"Model({self.name}: {type(self.network).__name__}, {count:,} parameters, {dtype}, {self.devices})"
+
+    @property
+    def devices(self) -> str:
+        """Where the parameters are."""
+        return ", ".join(dict.fromkeys(str(parameter.device) for parameter in self.network.parameters()))
 
     def token_ids(self, text: str) -> list[int]:
         """The ids of a text as the tokenizer gives them by default. InputError without a tokenizer."""
@@ -62,6 +67,7 @@ def load(
     *,
     dtype: torch.dtype | str | None = None,
     device: torch.device | str | None = None,
+    device_map: Any = None,
     tokenizer: object | None = None,
 ) -> Model:
     """The model of a known name, a local folder, a hub id, or a model object, ready to be bound.
@@ -71,6 +77,8 @@ def load(
     no code of a repository is run.
     dtype, device: float64 and "cpu" by default for what is loaded here. A model object keeps its own unless one is
     given; a different one gives a converted copy, and the object itself is never changed.
+    device_map: in place of device, how the modules of what is loaded here are spread over devices, as from_pretrained takes it
+    ("auto", or a mapping of module names); it needs accelerate. Every stage is computed where its weights are.
     tokenizer: for a model object, which has none else; replaces the one found for a name.
 
     What is loaded here is in evaluation mode, with eager attention and without gradients. Raises ModelError (unknown
@@ -81,14 +89,19 @@ def load(
     """
     if not isinstance(name, str | os.PathLike | torch.nn.Module):
         raise InputError(f"a {type(name).__name__} is no model; give a known name, a folder, a hub id or a model object")
+    if device_map is not None and (device is not None or isinstance(name, torch.nn.Module)):
+        other = "device= was given too" if device is not None else "a model object is where it is"
+        raise InputError(f"device_map= says where modules of a model are loaded, and {other}; leave one of the two out")
     if isinstance(name, torch.nn.Module):
         return Model(_converted(name, dtype, device), tokenizer, type(name).__name__)
     dtype = _dtype(dtype or torch.float64)
-    device = _device(device or "cpu", dtype)
+    place = _device(device or "cpu", dtype)
     text = os.fspath(name)
-    network, found = _read(text, dtype)
+    network, found = _read(text, dtype, device_map)
     network.eval().requires_grad_(False)
-    return Model(network.to(device), found if tokenizer is None else tokenizer, text)
+    if device_map is None:
+        network = network.to(place)
+    return Model(network, found if tokenizer is None else tokenizer, text)
 
 
 def _converted(network: torch.nn.Module, dtype, device) -> torch.nn.Module:
@@ -105,7 +118,7 @@ def _converted(network: torch.nn.Module, dtype, device) -> torch.nn.Module:
     return network
 
 
-def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None]:
+def _read(name: str, dtype: torch.dtype, device_map: Any) -> tuple[torch.nn.Module, object | None]:
     try:
         import transformers
         from huggingface_hub.errors import StrictDataclassError
@@ -139,14 +152,18 @@ def _read(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, object | None
         with quiet():
             network, found = kind.from_pretrained(
                 source, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True,
-                ignore_mismatched_sizes=True, output_loading_info=True,
+                ignore_mismatched_sizes=True, output_loading_info=True, device_map=device_map,
             )  # fmt: skip
     except (OSError, ValueError, SafetensorError) as error:
+        if device_map is not None and isinstance(error, ValueError):
+            raise ModelError(_not_spread(name, device_map, error)) from error
         raise ModelError(
             f"cannot load {name!r}: the weights in {source} cannot be read ({_one_line(error)}); "
             + ("delete this folder and load again" if known else "only safetensors files are read")
         ) from error
     except Exception as error:
+        if device_map is not None:
+            raise ModelError(_not_spread(name, device_map, error)) from error
         raise ModelError(
             f"cannot load {name!r}: transformers cannot build {architecture} from its configuration "
             f"({type(error).__name__}: {_one_line(error)}); mend config.json"
@@ -186,6 +203,13 @@ def _unknown(name: str, folder: str | None) -> str:
     )
 
 
+def _not_spread(name: str, device_map: Any, error: Exception) -> str:
+    return (
+        f"cannot load {name!r} spread by device_map={device_map!r} ({_one_line(error)}); give 'auto', or a mapping of its "
+        "modules to devices that are here, with accelerate installed"
+    )
+
+
 def _one_line(error: Exception) -> str:
     """The first line of an error's text, and the second where the first only announces it."""
     first, *others = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
@@ -218,7 +242,7 @@ def _(value: Model) -> Table:
     rows = [
         ("class", type(value.network).__name__),
         ("parameters", f"{sum(parameter.numel() for parameter in value.network.parameters()):,}"),
-        ("dtype, device", f"{str(first.dtype).removeprefix('torch.')}, {first.device}"),
+        ("dtype, device", f"{str(first.dtype).removeprefix('torch.')}, {value.devices}"),
         ("reads", "ids" if value.tokenizer is None else "texts and ids"),
     ]
     return Table(["model", value.name], rows)

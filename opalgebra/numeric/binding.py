@@ -11,7 +11,7 @@ from opalgebra.errors import ModelError
 from opalgebra.expr import Operator
 from opalgebra.numeric import evaluation, orders, roundoff
 from opalgebra.numeric.interpretation import Interpretation
-from opalgebra.numeric.maps import Map
+from opalgebra.numeric.maps import Map, beside
 from opalgebra.numeric.stages import StageMaps
 from opalgebra.render.table import Table, table
 from opalgebra.series import Counting
@@ -50,7 +50,7 @@ def self_check(binding: Binding) -> float:
     worst = 0.0
     recorded, dtype = binding.reference.states, binding.reference.states.dtype
     for index, (maps, stage) in enumerate(zip(binding.maps, binding.T.stages)):
-        state, after = recorded[index].to(binding.dtype), recorded[index + 1].to(binding.dtype)
+        state, after = (beside(maps, recorded[place].to(binding.dtype)) for place in (index, index + 1))
         difference = binding.real((maps(state) - after).norm(dim=-1), 0.0)
         scale, inner = scale_of_stage(maps, state)
         kinds = " and ".join(branch.kind for branch in stage.branches)
@@ -61,6 +61,7 @@ def self_check(binding: Binding) -> float:
     if readout.unembedding is not None and logits is not None:
         rows = torch.arange(len(logits), device=logits.device)
         last, state = logits[rows, binding.last], recorded[-1][rows, binding.last][:, None].to(binding.dtype)
+        last, state = beside(readout, last), beside(readout, state)
         normed, own = readout.values(state)[-1][:, 0], readout.logits(state)[:, 0]
         reach = normed.norm(dim=-1, keepdim=True) * readout.unembedding.norm(dim=1)
         scale = readout.rounding_scale(state)[:, 0] * reach + own.abs()
@@ -114,7 +115,7 @@ def _(value: Binding) -> Table:
         ("architecture", str(value.T)),
         ("input", " x ".join(map(str, value.ids.shape)) + " tokens"),
         ("split", ", ".join(f"{kind} {choice}" for kind, choice in value.split.items())),
-        ("dtype, device", f"{value.dtypes}, {value.states.device}"),
+        ("dtype, device", f"{value.dtypes}, {value.devices}"),
         ("largest error of the self-check over its bound", value.deviation),
     ]
     return Table(["binding", value.model.name], rows)

@@ -14,6 +14,7 @@ from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Compose, Dressed, Identity, Operator, Source, Sum, Zero, factors
 from opalgebra.numeric.factors import factor as factor_of
 from opalgebra.numeric.interpretation import Interpretation
+from opalgebra.numeric.maps import beside
 from opalgebra.recursion import Steps, without_recursion
 from opalgebra.space import FEATURES, POSITIONS
 from opalgebra.tensor import Tensor as TensorProduct
@@ -75,7 +76,8 @@ class _Evaluator:
             return leaf(torch.zeros_like(binding.states[0]))
         if isinstance(state, Source):
             source = (yield self._dressing(state)).source
-            return leaf(torch.zeros_like(binding.states[0]) if source is None else source.expand_as(binding.states[0]))
+            nothing = torch.zeros_like(binding.states[0])
+            return leaf(nothing if source is None else source.to(nothing.device).expand_as(nothing))
         if isinstance(state, Sum):
             parts = []
             for coefficient, term in state.terms:
@@ -95,7 +97,8 @@ class _Evaluator:
             own = self.binding.own_dressing(node.operator, node.state)
             if own is None:
                 background = yield self.value(node.state)
-                own = self.binding.map_of(node.operator).freeze(background.array)
+                function = self.binding.map_of(node.operator)
+                own = function.freeze(beside(function, background.array))
             self.binding.known_dressings[node.operator, node.state] = own
         return self.binding.known_dressings[node.operator, node.state]
 
@@ -119,7 +122,8 @@ class _Evaluator:
                 value = value.through(along(value.array), inner)
             elif isinstance(factor, Atom):
                 function = self.binding.map_of(factor)
-                value = value.through(function(value.array), function.inner)
+                array = function(beside(function, value.array)).to(value.array.device)
+                value = value.through(array, function.inner)
             elif not isinstance(factor, Identity):
                 raise InputError(f"{factor} has no value under this binding")
         return value

@@ -16,7 +16,7 @@ from opalgebra.frozen import CENTERING, NEURONS, PATTERNS, TOKENS, WEIGHTS, norm
 from opalgebra.numeric.attention import FrozenAttention
 from opalgebra.numeric.ffn import FrozenFFN
 from opalgebra.numeric.interpretation import Interpretation
-from opalgebra.numeric.maps import Affine
+from opalgebra.numeric.maps import Affine, beside
 from opalgebra.space import Kind
 
 Factor = tuple[Callable[[Tensor], Tensor], int]
@@ -61,7 +61,7 @@ def _of_vertex(atom: Atom, indices: Any, kind: Kind, vertex: Affine, tokens: int
 
 
 def _times(diagonal: Tensor | float) -> Callable[[Tensor], Tensor]:
-    return lambda states: states * diagonal
+    return lambda states: states * (diagonal.to(states.device) if isinstance(diagonal, Tensor) else diagonal)
 
 
 def _heads(vertex: FrozenAttention) -> int:
@@ -79,12 +79,13 @@ def _only(token: int) -> Factor:
 
 def _mixed(head: FrozenAttention) -> Factor:
     pattern = head.pattern[:, 0, 0]
-    return lambda states: torch.matmul(pattern, states), pattern.shape[-1]
+    return lambda states: torch.matmul(pattern.to(states.device), states), pattern.shape[-1]
 
 
 def _moved(head: FrozenAttention) -> Factor:
     def moved(states: Tensor) -> Tensor:
-        return functional.linear(functional.linear(states, head.value), head.output)
+        here = beside(head, states)
+        return functional.linear(functional.linear(here, head.value), head.output).to(states.device)
 
     return moved, sum(head.value.shape)
 

@@ -39,7 +39,8 @@ _TABLE_TOLERANCE = 2.0**-13
 class Reference:
     """What the model's own forward computed, in the model's dtype.
 
-    `states` (stages + 1, batch, tokens, features): the residual stream before each stage and after the last.
+    `states` (stages + 1, batch, tokens, features): the residual stream before each stage and after the last. All of it is where
+    the input was.
     `logits` (batch, tokens, vocabulary) as the model returns them, after any soft cap, `uncapped` as its unembedding gives
     them; None without an unembedding.
     """
@@ -149,10 +150,12 @@ def reference(
             for handle in handles:
                 handle.remove()
     _check_order([index for index, _ in recorded], points)
-    states = torch.stack([state.to(recorded[0][1].device) for _, state in recorded])
+    place = next(value.device for value in inputs.values() if isinstance(value, torch.Tensor))
+    states = torch.stack([state.to(place) for _, state in recorded])
     _check_finite(states, real)
     logits = getattr(output, "logits", None)
-    return Reference(states, None if logits is None else logits.detach(), uncapped[0] if uncapped else None)
+    both = (logits, uncapped[0] if uncapped else None)
+    return Reference(states, *(None if part is None else part.detach().to(place) for part in both))
 
 
 def _is_double(network: torch.nn.Module) -> bool:
@@ -272,8 +275,8 @@ def _attention_configurations(network: torch.nn.Module) -> list:
 
 @contextmanager
 def _rotary_in_float64(name: str, module: torch.nn.Module) -> Iterator[None]:
-    """The module gets the whole state of a fresh one of its class; its hooks stay. Its own state is put back as it was,
-    whatever the forward wrote (a dynamic table replaces its buffers).
+    """The module gets the whole state of a fresh one of its class; its hooks stay, and a forward that another library put
+    around its own. Its own state is put back as it was, whatever the forward wrote (a dynamic table replaces its buffers).
     """
     kind = type(module).__name__
     if getattr(module, "config", None) is None:
@@ -284,7 +287,7 @@ def _rotary_in_float64(name: str, module: torch.nn.Module) -> Iterator[None]:
     before = module.__dict__
     fresh = type(module)(module.config).to(next(module.buffers()).device).train(module.training)
     _check_table(name, module, fresh)
-    hooks = {key: value for key, value in before.items() if "hook" in key}
+    hooks = {key: value for key, value in before.items() if "hook" in key or key in ("forward", "_old_forward")}
     object.__setattr__(module, "__dict__", {**fresh.__dict__, **hooks})
     try:
         yield

@@ -17,7 +17,7 @@ from opalgebra.architecture import Architecture
 from opalgebra.errors import InputError
 from opalgebra.expr import Atom, Operator
 from opalgebra.numeric.faithful import Reference
-from opalgebra.numeric.maps import Affine, Constant, Map
+from opalgebra.numeric.maps import Affine, Constant, Map, device_of
 from opalgebra.numeric.norms import Diagonal
 from opalgebra.numeric.readout import Readout
 from opalgebra.numeric.stages import BranchMaps, FrozenStage, StageMaps, part_of
@@ -118,12 +118,18 @@ class Interpretation(Run):
         split = ", ".join(f"{kind} {choice}" for kind, choice in self.split.items())
         return (
             f"Binding({self.model.name}, {tuple(self.ids.shape)} tokens, {len(self.frozen)} stages, split: {split}, "
-            f"{self.dtypes}, {self.states.device}, {checked})"
+            f"{self.dtypes}, {self.devices}, {checked})"
         )
 
     @property
     def dtype(self) -> torch.dtype:
         return self.states.dtype
+
+    @property
+    def devices(self) -> str:
+        """Where states are given, and where else stages are."""
+        found = (self.states.device, *map(device_of, self.maps))
+        return ", ".join(dict.fromkeys(str(device) for device in found if device is not None))
 
     def map_of(self, atom: Atom) -> Map:
         """The array function of a vertex or norm of `T`; InputError for other atoms."""

@@ -5,12 +5,13 @@ of its dressing, `F(s) = F<s>(s) + f<s>`. Affine maps act on any number of leadi
 features), so that all orders of a series share each product. Which dressing a map has is its split; one split needs no
 word of the map itself, `jacobian`: the derivative at s, and the value minus the derivative applied to s.
 
-Weights are the model's own tensors, never copied or folded. `inner` is the number of summed inner dimensions along one
-application, for rounding estimates.
+Weights are the model's own tensors, never copied or folded. A model may be spread over devices: a map is called with states
+that are `beside` it; an affine map with states on any device, and gives their images back there. `inner` is the number of
+summed inner dimensions along one application, for rounding estimates.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, final
@@ -49,13 +50,14 @@ class Affine(ABC):
 
     def __call__(self, states: Tensor) -> Tensor:
         """The linear part of `states`."""
-        out = torch.zeros_like(states, memory_format=torch.contiguous_format)
-        self.add_to(out, states)
-        return out
+        here = beside(self, states)
+        out = torch.zeros_like(here, memory_format=torch.contiguous_format)
+        self.add_to(out, here)
+        return out.to(states.device)
 
     def whole(self, state: Tensor) -> Tensor:
         """The linear part of a state and the source."""
-        return self(state) if self.source is None else self(state) + self.source
+        return self(state) if self.source is None else self(state) + self.source.to(state.device)
 
 
 class Map(ABC):
@@ -178,34 +180,61 @@ def slope(activation: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 def cast(part: Any, dtype: torch.dtype) -> Any:
     """The same maps with every floating tensor as a copy in `dtype`; functions and integers as they are."""
-    return mapped(part, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+    return with_tensors(part, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
 
-def mapped(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same maps with every tensor changed; functions as they are."""
+def with_tensors(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same maps with every tensor changed; functions and numbers as they are."""
     if isinstance(part, Tensor):
         return change(part)
     if isinstance(part, tuple | list):
-        return type(part)(mapped(each, change) for each in part)
+        return type(part)(with_tensors(each, change) for each in part)
     if isinstance(part, Derivative):
-        return Derivative(mapped(part.map, change), change(part.state))
-    if is_dataclass(part) and not isinstance(part, type):
-        return replace(part, **{name: mapped(getattr(part, name), change) for name in _given(type(part))})
-    return part
+        return Derivative(with_tensors(part.map, change), change(part.state))
+    names = _given(type(part))
+    return replace(part, **{name: with_tensors(getattr(part, name), change) for name in names}) if names else part
 
 
-def tensors(part: Any) -> list[Tensor]:
-    """Every tensor of the maps."""
+def moved(part: Any, device: torch.device | None, known: dict[Any, Tensor] | None = None) -> Any:
+    """The same maps with every tensor on a device; a tensor that is there is itself. known: moves that are not made again."""
+    made = {} if known is None else known
+
+    def there(tensor: Tensor) -> Tensor:
+        key = (id(tensor), device)
+        if key not in made:
+            made[key] = tensor if device is None else tensor.to(device)
+        return made[key]
+
+    return with_tensors(part, there)
+
+
+def tensors(part: Any) -> Iterator[Tensor]:
+    """Every tensor of some maps, in the order of their fields."""
     if isinstance(part, Tensor):
-        return [part]
-    if isinstance(part, tuple | list):
-        return [tensor for each in part for tensor in tensors(each)]
-    if isinstance(part, Derivative):
-        return [part.state, *tensors(part.map)]
-    return [tensor for name in _given(type(part)) for tensor in tensors(getattr(part, name))]
+        yield part
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from tensors(each)
+    elif isinstance(part, Derivative):
+        yield part.state
+        yield from tensors(part.map)
+    else:
+        for name in _given(type(part)):
+            yield from tensors(getattr(part, name))
 
 
 @cache
 def _given(kind: type) -> tuple[str, ...]:
     """The names of what a dataclass is made of; none for other types."""
     return tuple(field.name for field in fields(kind) if field.init) if is_dataclass(kind) else ()
+
+
+def device_of(part: Any) -> torch.device | None:
+    """The device of some maps, which is that of their first tensor; None for maps without any, at home on every device."""
+    return next((tensor.device for tensor in tensors(part)), None)
+
+
+def beside(part: Any, states: Tensor) -> Tensor:
+    """The states on the device of some maps; themselves where they are there."""
+    device = device_of(part)
+    return states if device is None else states.to(device)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from opalgebra.errors import InputError, LimitError
-from opalgebra.numeric.maps import Derivative, mapped, tensors
+from opalgebra.numeric.maps import Derivative, beside, tensors, with_tensors
 from opalgebra.numeric.stages import Step
 from opalgebra.scalar import is_natural
 
@@ -130,8 +130,8 @@ def _needs(step: Step, like: Tensor, kept: int) -> list[Need]:
     """
     figures = Need(FIGURES * like.numel() * torch.float64.itemsize)
     if any(isinstance(part, Derivative) for share in step.branches for part in (share.counted, share.resummed, share.before)):
-        return [Need(_passed(step, torch.zeros_like(like), 1)), Need(_born(step)), figures]
-    shapes, empty = mapped(step, lambda tensor: tensor.to("meta")), like.to("meta")
+        return [Need(_passed(step, beside(step, like), 1)), Need(_born(step)), figures]
+    shapes, empty = with_tensors(step, lambda tensor: tensor.to("meta")), like.to("meta")
     one, two = (_passed(shapes, empty, orders) for orders in (1, 2))
     most = kept if any(share.resummed is not None for share in step.branches) else kept - 1
     return [Need(2 * one - two, two - one, max(most, 1)), Need(_born(shapes)), figures]

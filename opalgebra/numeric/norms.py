@@ -13,7 +13,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from opalgebra.numeric.maps import Affine, Map
+from opalgebra.numeric.maps import Affine, Map, beside
 
 
 @final
@@ -33,7 +33,8 @@ class Diagonal(Affine):
         return self.scale * self.weight
 
     def __call__(self, states: Tensor) -> Tensor:
-        return (states - states.mean(-1, keepdim=True) if self.centered else states) * self.diagonal
+        here = beside(self, states)
+        return ((here - here.mean(-1, keepdim=True) if self.centered else here) * self.diagonal).to(states.device)
 
     def add_to(self, out: Tensor, states: Tensor) -> None:
         out.addcmul_(states - states.mean(-1, keepdim=True) if self.centered else states, self.diagonal)

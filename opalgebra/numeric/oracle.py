@@ -96,7 +96,7 @@ def oracle_orders(recording: Recording, counting: str | Counted = "all") -> Orac
 
     initial_born = ladder(*respond(recording.initial, silence))
     source_born = ladder(rest, {number: rest_made[number] for number in numbers})
-    parts = nothing.new_zeros((max(len(initial_born), len(source_born)), *nothing.shape))
+    parts = recording.final.new_zeros((max(len(initial_born), len(source_born)), *nothing.shape))
     sources = torch.zeros_like(parts)
     parts[: len(initial_born)] += torch.stack(initial_born)
     sources[: len(source_born)] += torch.stack(source_born)

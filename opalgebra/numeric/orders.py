@@ -20,6 +20,7 @@ from opalgebra.display import Tabulated
 from opalgebra.errors import InputError, ModelError
 from opalgebra.numeric.faithful import full_precision
 from opalgebra.numeric.interpretation import Interpretation, Run
+from opalgebra.numeric.maps import beside
 from opalgebra.numeric.memory import plan
 from opalgebra.numeric.stages import Step
 from opalgebra.render.table import Table, table
@@ -37,13 +38,15 @@ class Ladder:
         """Adds a part at an order; a part beyond the last order is not kept."""
         if order < len(self.parts):
             if not self.filled:
-                self.parts = torch.zeros_like(self.parts, memory_format=torch.contiguous_format)
+                self.parts = state.new_zeros(self.parts.shape)
             self.parts[order] += state
             self.filled = max(self.filled, order + 1)
 
     def pass_through(self, step: Step, chunk: int | None = None) -> None:
-        """The recurrence for one stage, `chunk` orders together."""
-        self.filled = step.carry(self.parts, self.filled, chunk)
+        """The recurrence for one stage, on its device, `chunk` orders together."""
+        if self.filled:
+            self.parts = beside(step, self.parts)
+            self.filled = step.carry(self.parts, self.filled, chunk)
 
     def add(self, other: "Ladder") -> None:
         """Adds the orders of another."""
@@ -78,6 +81,8 @@ def ladders(
                 ladder.pass_through(step, chunk)
             for source, order_of_source in step.births():
                 sources.born(source, order_of_source)
+    for ladder in (initial, sources):
+        ladder.parts = ladder.parts.to(x0.device)
     return initial, sources
 
 
@@ -258,9 +263,11 @@ def undressed(binding: Interpretation) -> Orders:
     parts[0] = x0
     with torch.no_grad():
         for filled, stage in enumerate(binding.maps, start=1):
+            parts = beside(stage, parts)
             parts[1 : filled + 1] += _each(lambda part, stage=stage: stage.sum(part) - part, parts[:filled])
             if stage.after is not None:
                 parts[: filled + 1] = _each(stage.after, parts[: filled + 1])
+    parts = parts.to(x0.device)
     return summarise(binding, parts, torch.zeros_like(parts), "all, undressed", None, False)
 
 

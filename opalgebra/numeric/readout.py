@@ -1,6 +1,7 @@
 """The measurement after the last stage: maps such as the final norm, then the unembedding, then a soft cap.
 
-Dressed at the last state the maps are affine, so that a logit before the cap is a sum over orders and a constant.
+Dressed at the last state the maps are affine, so that a logit before the cap is a sum over orders and a constant. All of it is
+on one device; values and logits are given there, and logits by order where the orders are.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from opalgebra.numeric.ffn import Activation, ratio, steepness
-from opalgebra.numeric.maps import Affine, Map
+from opalgebra.numeric.maps import Affine, Map, beside
 
 
 @final
@@ -70,7 +71,7 @@ class Readout:
 
     def values(self, state: Tensor) -> list[Tensor]:
         """The state, and what each map makes of the one before it."""
-        values = [state]
+        values = [beside(self, state)]
         for part in self.maps:
             values.append(part(values[-1]))
         return values
@@ -98,7 +99,7 @@ class Readout:
     def rounding_scale(self, state: Tensor) -> Tensor:
         """(batch, tokens, 1): the norm to which rounding errors of what is unembedded are relative, over its own norm."""
         values = self.values(state)
-        growth = torch.ones_like(state[..., :1])
+        growth = torch.ones_like(values[0][..., :1])
         for part, value, after in zip(self.maps, values, values[1:]):
             own = part.rounding_scale(value) / after.norm(dim=-1).clamp(min=torch.finfo(after.dtype).tiny)
             growth = growth * own[..., None].clamp(min=1.0)

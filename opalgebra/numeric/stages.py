@@ -6,6 +6,9 @@ what is resummed; with y_k the part of a state that passed k counted vertices, i
 
     y_k <- after< y_k + sum over branches of after<resummed<before< y_k >>> + after<counted<before< y_{k-1} >>> >
 
+All maps of a stage are on one device. A state is taken there when it meets the stage, and the value of a stage is given back
+where the state was.
+
 Sources: a vertex emits its own and the shift of the norm before it, with order 1 if it is counted and 0 if not; what
 belongs to no head alone, the output bias, counts when every head does; the shift of a norm after vertices has order 0.
 """
@@ -17,7 +20,7 @@ import torch
 from torch import Tensor
 
 from opalgebra.expr import Atom
-from opalgebra.numeric.maps import Affine, Map
+from opalgebra.numeric.maps import Affine, Map, beside
 from opalgebra.stage import Branch, Stage
 
 
@@ -46,13 +49,13 @@ class StageMaps:
     def __call__(self, state: Tensor) -> Tensor:
         """The value of the whole stage."""
         total = self.sum(state)
-        return total if self.after is None else self.after(total)
+        return (total if self.after is None else self.after(total)).to(state.device)
 
     def sum(self, state: Tensor) -> Tensor:
-        """The value before the norm after the stage."""
-        total = state
+        """The value before the norm after the stage, on the device of the stage."""
+        here = total = beside(self, state)
         for branch in self.branches:
-            total = total + branch.parts(state)[2]
+            total = total + branch.parts(here)[2]
         return total
 
 
@@ -149,7 +152,7 @@ class Step:
             yield self.after.source
 
     def carry(self, parts: Tensor, filled: int, chunk: int | None = None) -> int:
-        """The recurrence on parts (orders, batch, tokens, features), in place, where the first `filled` are not zero.
+        """The recurrence on parts (orders, batch, tokens, features) beside it, in place, where the first `filled` are not zero.
 
         Gives how many are not zero afterwards; a part beyond the last order is not kept. chunk: how many orders pass the
         stage together, all for None. The highest pass first: what a lower order is added to has been read by then.
@@ -212,12 +215,12 @@ class FrozenStage:
 
     def whole(self, state: Tensor) -> Tensor:
         """The affine map of the stage: its linear part and all its sources."""
-        total = state
+        here = total = beside(self, state)
         for branch in self.branches:
-            read = state if branch.before is None else branch.before.whole(state)
+            read = here if branch.before is None else branch.before.whole(here)
             value = branch.vertex.whole(read)
             total = total + (value if branch.after is None else branch.after.whole(value))
-        return total if self.after is None else self.after.whole(total)
+        return (total if self.after is None else self.after.whole(total)).to(state.device)
 
 
 def part_of(vertex: Affine, branch: Branch, vertices: Sequence[Atom]) -> Affine:
@@ -247,7 +250,7 @@ def product(start: Tensor, frozen: Sequence[FrozenStage]) -> Tensor:
 
 def freeze_stage(maps: StageMaps, here: Tensor) -> FrozenStage:
     """A stage frozen at the state before it; each dressing is made once, and applied only where a norm follows."""
-    branches, total = [], here
+    branches, total = [], (here := beside(maps, here))
     for branch in maps.branches:
         read = here if branch.before is None else branch.before(here)
         before, vertex, after = None if branch.before is None else branch.before.freeze(here), branch.vertex.freeze(read), None

@@ -48,7 +48,7 @@ class Store:
 
     def _number(self, tensor: Tensor) -> str:
         layout = tensor.numel() if tensor.is_contiguous() else (tensor.shape, tensor.stride())
-        key = (tensor.data_ptr(), tensor.dtype, layout)
+        key = (tensor.device, tensor.data_ptr(), tensor.dtype, layout)
         if key not in self._known:
             self._known[key] = f"part{len(self._known)}"
             self.tensors[self._known[key]] = tensor.detach().contiguous().flatten()

@@ -54,6 +54,8 @@ class Stream:
             sources.pass_through(_reading(step, readers.sources))
             for source, order in _reading(step, readers.born).births():
                 sources.born(source, order)
+        for ladder in (initial, sources):
+            ladder.parts = ladder.parts.to(recorded.device)
         initial.add(sources)
         return Column(initial.parts, sources.parts, inner)
 

@@ -25,6 +25,7 @@ from opalgebra.numeric import evaluation, roundoff
 from opalgebra.numeric.binding import Binding
 from opalgebra.numeric.evaluation import Value
 from opalgebra.numeric.faithful import full_precision, tf32
+from opalgebra.numeric.maps import beside
 from opalgebra.numeric.memory import plan
 from opalgebra.numeric.stages import part_of
 from opalgebra.render.table import Table, table
@@ -229,7 +230,7 @@ def _compare(
         split=dict(binding.split),
         dtype=binding.dtypes,
         tf32=tf32(),
-        device=str(binding.states.device),
+        device=binding.devices,
         versions=dict(versions()),
     )
 
@@ -258,6 +259,7 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
     outputs = binding.states.new_zeros((len(names), *binding.states[0].shape))
     filled = 0
     for stage, frozen, step, state in zip(binding.T.stages, binding.frozen, steps, binding.states):
+        outputs, state = beside(frozen, outputs), beside(frozen, state)
         step.carry(outputs, filled, chunk)
         for branch, own in zip(stage.branches, frozen.branches):
             read = state if own.before is None else own.before.whole(state)
@@ -267,7 +269,7 @@ def propagated_outputs(binding: Binding) -> tuple[list[str], Tensor]:
                     moved = moved if norm is None else norm(moved)
                 outputs[filled] = moved
                 filled += 1
-    return names, outputs
+    return names, outputs.to(binding.states.device)
 
 
 @cache
