@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
-.PHONY: venv demo test test-slow bench proofs lint clean
+.PHONY: venv demo test test-slow bench gpu proofs lint clean
 
 venv: $(READY)
 
@@ -26,6 +26,9 @@ test-slow: $(READY)
 
 bench: $(READY)
 	for program in tests/bench/*.py; do $(BIN)/python $$program || exit 1; done
+
+gpu: $(READY)
+	PYTHON=$(BIN)/python tests/bench/gpu.sh
 
 proofs: $(READY)
 	$(BIN)/python -m opalgebra.certificate proofs/*.json

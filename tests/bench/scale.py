@@ -55,9 +55,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="*", default=list(REPEATS))
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    model = random_model(asked.device, asked.dtype) if asked.model == "random" else oa.load(
-        asked.model, device=asked.device, dtype=asked.dtype
-    )  # fmt: skip
+    model = model_of(asked.model, asked.device, asked.dtype)
     hardware = torch.cuda.get_device_name() if asked.device.startswith("cuda") else f"{platform.machine()} CPU"
     made = {
         "device": hardware, "dtype": asked.dtype, "model": asked.model, "threads": torch.get_num_threads(),
@@ -74,8 +72,10 @@ def main() -> None:
         write_text(asked.json, json.dumps(found, indent=1) + "\n")
 
 
-def random_model(device: str, dtype: str) -> Model:
-    """A Llama of the shape of SmolLM2 with random weights, made on the device."""
+def model_of(name: str, device: str, dtype: str) -> Model:
+    """The model of a name; for "random" a Llama of the shape of SmolLM2 with random weights, made on the device."""
+    if name != "random":
+        return oa.load(name, device=device, dtype=dtype)
     import transformers
 
     torch.manual_seed(0)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 import torch
-from orders import prompt
+from scale import model_of, prompt, synchronise
 
 import opalgebra as oa
 from opalgebra.models.load import Model
@@ -23,8 +23,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--dtype", default="float64")
+    arguments.add_argument("--model", default="smollm2", help="a name or folder for load, or 'random'")
     asked = arguments.parse_args()
-    model = oa.load("smollm2", device=asked.device, dtype=asked.dtype)
+    model = model_of(asked.model, asked.device, asked.dtype)
     print(f"# torch {torch.__version__}, {torch.get_num_threads()} threads, {asked.dtype} on {asked.device}")
     started = time.perf_counter()
     generations = [oa.generate(model, prompt(tokens), tokens=TOKENS + 1) for tokens in (SHORT, LONG)]
@@ -56,11 +57,6 @@ def whole(model: Model, tokens: int) -> float:
     oa.bind(model, ids, check=False).orders()
     synchronise(str(next(model.network.parameters()).device))
     return time.perf_counter() - start
-
-
-def synchronise(device: str) -> None:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
 
 
 if __name__ == "__main__":
