@@ -225,7 +225,7 @@ def test_the_module_replays_files_with_the_kernel_and_what_is_below_it_alone(tmp
     status, *modules = second.split()
     assert status == "0"
     core = "adjoint atoms charges commutator display dressing effort errors expr facts function growth indexed instances "
-    core += "interchange inverse kernel recursion scalar space tensor trace"
+    core += "interchange inverse kernel lazy recursion scalar space tensor trace"
     assert {m for m in modules if m.startswith("opalgebra.")} == {f"opalgebra.{name}" for name in core.split()}
     foreign = ("torch", "numpy", "sympy", "lark", "click", "networkx", "transformers")
     assert not {m for m in modules if m.split(".")[0] in foreign}

@@ -155,7 +155,7 @@ def test_a_truncation_gives_exactly_the_first_orders_of_the_full_run(order):
 
 
 def counting_applications(binding):
-    """The same binding, and the list to which every vertex adds the number of states that it is applied to."""
+    """The same binding, and the list to which every vertex adds the number of states that it is applied to, not of shapes."""
     applied = []
 
     class Counted(Affine):
@@ -163,7 +163,8 @@ def counting_applications(binding):
             self.vertex, self.source, self.inner = vertex, vertex.source, vertex.inner
 
         def add_to(self, out, states):
-            applied.append(states.reshape(-1, *binding.states[0].shape).shape[0])
+            if states.device.type != "meta":
+                applied.append(states.reshape(-1, *binding.states[0].shape).shape[0])
             self.vertex.add_to(out, states)
 
     frozen = [
